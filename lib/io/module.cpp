@@ -1,0 +1,1 @@
+// Replaced as the module grows: a static library needs one source file.
