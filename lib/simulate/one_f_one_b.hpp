@@ -1,0 +1,33 @@
+#pragma once
+
+#include <span>
+
+#include "base/units.hpp"
+#include "schedule/stage_time.hpp"
+
+namespace hpplan {
+
+/// Exact time of one 1F1B step (with flush) over unequal stages and links.
+///   stages         at least one; stage s runs min(m, p-1-s) warm-up forwards, then F and B in turn, then the rest
+///   micro_batches  at least 1
+/// Links are asynchronous: they delay the receiver, not the sender. Costs p*m steps of a few operations and no
+/// allocation for up to 64 stages, so that a search can score every candidate with it.
+[[nodiscard]] Seconds one_f_one_b_makespan(std::span<const StageTime> stages, int micro_batches);
+
+/// A time that no 1F1B step over these stages can beat: never above `one_f_one_b_makespan`.
+/// Best of the head/tail bound of each stage and of the critical cycles through each window of stages; O(p^2).
+/// Source: search-notes C.5, where it was exact for near-balanced stages without links and within 8% on wild ones.
+[[nodiscard]] Seconds one_f_one_b_lower_bound(std::span<const StageTime> stages, int micro_batches);
+
+/// Exact time of one GPipe step: all forwards, then all backwards. Both phases are flow shops of equal jobs, so
+/// each takes the sum over the stages plus (m-1) times the slowest stage; every path crosses every link once.
+[[nodiscard]] Seconds gpipe_makespan(std::span<const StageTime> stages, int micro_batches);
+
+/// A time that no schedule with one direction and one stage per device can beat, in any order of its ops.
+/// The backward is one op here; schedules that split it can be faster, see split_lower_bound.
+[[nodiscard]] Seconds unsplit_lower_bound(std::span<const StageTime> stages, int micro_batches);
+
+/// The same for schedules that run input and weight gradients as separate ops. Bounds the makespan, not the span.
+[[nodiscard]] Seconds split_lower_bound(std::span<const StageTime> stages, int micro_batches);
+
+}  // namespace hpplan
