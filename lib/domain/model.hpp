@@ -10,7 +10,7 @@ namespace hpplan {
 
 enum class LayerRole { Embedding, Block, Head };
 
-enum class NormKind { LayerNorm, RmsNorm };
+enum class NormKind { LayerNorm, RmsNorm, None };
 
 /// Attention part of a block. `heads` query heads, `kv_heads` key/value groups, each `head_dim` wide.
 struct AttentionShape {
