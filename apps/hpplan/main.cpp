@@ -1,9 +1,12 @@
 #include <CLI/CLI.hpp>
-#include <iostream>
+
+#include "app.hpp"
+#include "verbs.hpp"
 
 int main(int argc, char** argv) {
-  CLI::App app{"hpplan: plans for training on mixed accelerators"};
+  CLI::App app{"hpplan: finds the fastest way to train a model on a mix of accelerators", "hpplan"};
   app.set_version_flag("--version", HPPLAN_VERSION);
-  CLI11_PARSE(app, argc, argv);
-  return 0;
+  hpplan::AppContext context;
+  hpplan::add_show_verb(app, context);
+  return hpplan::run_app(app, context, argc, argv);
 }

@@ -1,0 +1,197 @@
+#include "app.hpp"
+
+#include <cstdlib>
+#include <iostream>
+#include <new>
+#include <utility>
+
+#include <CLI/CLI.hpp>
+#include <unistd.h>
+
+#include "base/check.hpp"
+#include "base/text.hpp"
+
+namespace hpplan {
+
+namespace {
+
+bool has_text(const char* value) { return value != nullptr && *value != '\0'; }
+
+/// https://no-color.org: colour only on a terminal, and never if NO_COLOR is set.
+bool colour_wanted() {
+  const char* const terminal = std::getenv("TERM");
+  return ::isatty(STDERR_FILENO) == 1 && !has_text(std::getenv("NO_COLOR")) && has_text(terminal) &&
+         std::string(terminal) != "dumb";
+}
+
+std::vector<std::string> verb_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(verb->get_name());
+  }
+  return names;
+}
+
+std::string full_name(const CLI::App& app) {
+  const CLI::App* const parent = app.get_parent();
+  return parent == nullptr ? app.get_name() : full_name(*parent) + " " + app.get_name();
+}
+
+Diagnostic usage_fault(const CLI::App& app, const std::string& message, const std::string& hint) {
+  return {"", 0, 0, "", message, hint.empty() ? concat("see ", full_name(app), " --help") : hint};
+}
+
+std::string did_you_mean(const std::string& word, const std::vector<std::string>& names) {
+  const std::string nearest = nearest_name(word, names);
+  return nearest.empty() ? "" : concat("did you mean \"", nearest, "\"?");
+}
+
+/// The innermost verb that the command line named.
+const CLI::App& chosen_verb(const CLI::App& app) {
+  const std::vector<CLI::App*> chosen = app.get_subcommands();
+  return chosen.empty() ? app : chosen_verb(*chosen.back());
+}
+
+/// An argument that no option and no positional took.
+Diagnostic extra_argument(const CLI::App& app, const std::string& argument) {
+  if (argument.rfind('-', 0) != 0) return usage_fault(app, concat("unexpected argument \"", argument, "\""), "");
+  const std::string name = argument.substr(0, argument.find('='));
+  std::vector<std::string> options;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& long_name : option->get_lnames()) options.push_back("--" + long_name);
+  }
+  return usage_fault(app, concat("unknown option ", name), did_you_mean(name, options));
+}
+
+/// A word in the place of a verb that is none: CLI11 would only say that a subcommand is missing.
+void check_verb(const CLI::App& app, const std::vector<std::string>& arguments, std::size_t at) {
+  const std::vector<std::string> names = verb_names(app);
+  if (names.empty()) return;
+  if (at < arguments.size() && arguments[at].size() > 1 && arguments[at].front() == '-') {
+    if (arguments[at] == "--help" || arguments[at] == "-h" || arguments[at] == "--version") return;
+    throw InputError(extra_argument(app, arguments[at]));
+  }
+  if (at >= arguments.size()) {
+    throw InputError(
+        usage_fault(app, concat("a verb is missing: ", full_name(app), " VERB"), concat("verbs: ", join(names, ", "))));
+  }
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (verb->get_name() == arguments[at]) return check_verb(*verb, arguments, at + 1);
+  }
+  const std::string nearest = did_you_mean(arguments[at], names);
+  throw InputError(usage_fault(app, concat("unknown verb \"", arguments[at], "\""),
+                               nearest.empty() ? concat("verbs: ", join(names, ", ")) : nearest));
+}
+
+InputError usage_error(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App& verb = chosen_verb(app);
+  const std::vector<std::string> extra = app.remaining(true);
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !extra.empty()) {
+    return InputError(extra_argument(verb, extra.front()));
+  }
+  return InputError(usage_fault(verb, error.what(), ""));
+}
+
+ExitCode parse_and_run(CLI::App& app, AppContext& context, int argc, const char* const* argv) {
+  try {
+    check_verb(app, std::vector<std::string>(argv + std::min(argc, 1), argv + argc), 0);
+    app.parse(argc, argv);
+  } catch (const CLI::Success& wanted) {
+    app.exit(wanted, std::cout, std::cerr);  // --help, --version
+    return ExitCode::Done;
+  } catch (const CLI::ParseError& error) {
+    throw usage_error(app, error);
+  }
+  check_invariant(static_cast<bool>(context.run), "every verb sets what to run");
+  const ExitCode code = context.run();
+  std::cout.flush();
+  if (!std::cout) throw InputError(Diagnostic{"<stdout>", 0, 0, "", "cannot be written", ""});
+  return code;
+}
+
+ExitCode report_own_fault(const std::string& text) {
+  std::cerr << "hpplan: " << text << "\n  hint: this is a fault of hpplan itself; please report it with your input\n";
+  return ExitCode::OwnFault;
+}
+
+}  // namespace
+
+CLI::App& add_verb(CLI::App& parent, AppContext& context, const VerbText& text, std::function<ExitCode()> run) {
+  CLI::App* const verb = parent.add_subcommand(text.name, text.summary);
+  verb->footer(concat("Example:\n  ", text.example));
+  if (!run) return *verb;
+  const auto set_progress = [&context](const std::string& mode) {
+    context.progress = mode == "always"  ? ProgressMode::Always
+                       : mode == "never" ? ProgressMode::Never
+                                         : ProgressMode::Auto;
+  };
+  verb->add_option_function<std::string>("--progress", set_progress,
+                                         "show progress on standard error; auto (the default): on a terminal only")
+      ->check(CLI::IsMember({"auto", "always", "never"}).description("auto|always|never"))
+      ->type_name("");
+  verb->add_flag("--quiet", context.quiet, "no notes and no summary on standard error");
+  verb->callback([&context, run = std::move(run)] { context.run = run; });
+  return *verb;
+}
+
+int run_app(CLI::App& app, AppContext& context, int argc, const char* const* argv) {
+  ExitCode code = ExitCode::OwnFault;
+  try {
+    app.require_subcommand(1);
+    app.footer("Example:\n  hpplan plan --model gpt3-13b --cluster b2-b4-64 --global-batch 1024");
+    code = parse_and_run(app, context, argc, argv);
+  } catch (const InputError& error) {
+    print_diagnostics(error.diagnostics());
+    code = ExitCode::BadInput;
+  } catch (const InternalError& error) {
+    code = report_own_fault(error.what());
+  } catch (const std::bad_alloc&) {
+    code = report_own_fault("internal error: out of memory");
+  } catch (const std::exception& error) {
+    code = report_own_fault(concat("internal error: ", error.what()));
+  }
+  return static_cast<int>(code);
+}
+
+void print_diagnostics(const std::vector<Diagnostic>& diagnostics) {
+  const bool in_colour = colour_wanted();
+  for (const Diagnostic& diagnostic : diagnostics) {
+    std::string text = to_text(diagnostic);
+    const std::size_t at = text.find(": error: ");
+    if (in_colour && at != std::string::npos) text.replace(at + 2, 6, "\033[31merror:\033[0m");
+    std::cerr << text << '\n';
+  }
+}
+
+void print_note(const AppContext& context, const std::string& text) {
+  if (!context.quiet) std::cerr << text << '\n';
+}
+
+Progress::Progress(const AppContext& context, std::string label) : label_(std::move(label)) {
+  const bool on_terminal = ::isatty(STDERR_FILENO) == 1;
+  enabled_ = context.progress == ProgressMode::Always ||
+             (context.progress == ProgressMode::Auto && on_terminal && !context.quiet);
+  rewrites_line_ = on_terminal;
+}
+
+Progress::~Progress() {
+  if (line_is_open_) std::cerr << "\r\033[K" << std::flush;
+}
+
+void Progress::update(std::size_t done, std::size_t total, const std::string& remark) {
+  if (!enabled_) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (now - last_ < std::chrono::milliseconds(100) && done != total) return;
+  last_ = now;
+  std::string line = concat(label_, ": ", done);
+  if (total > 0) line += concat(" of ", total, " (", 100 * done / total, " %)");
+  if (!remark.empty()) line += concat(", ", remark);
+  if (rewrites_line_) {
+    std::cerr << "\r\033[K" << line << std::flush;
+    line_is_open_ = true;
+  } else {
+    std::cerr << line << '\n';
+  }
+}
+
+}  // namespace hpplan

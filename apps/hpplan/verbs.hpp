@@ -1,0 +1,14 @@
+#pragma once
+
+namespace CLI {
+class App;
+}  // namespace CLI
+
+namespace hpplan {
+
+struct AppContext;
+
+// One file per verb, verb_<name>.cpp; main.cpp lists them in the order of the help.
+void add_show_verb(CLI::App& app, AppContext& context);
+
+}  // namespace hpplan
