@@ -30,7 +30,12 @@ void DocumentState::add_fault(Diagnostic diagnostic) {
   diagnostic.field = printable(std::move(diagnostic.field), 200);
   diagnostic.message = printable(std::move(diagnostic.message), 1000);
   diagnostic.hint = printable(std::move(diagnostic.hint), 1000);
-  faults.push_back(std::move(diagnostic));
+  // The same field may be asked for more than once.
+  const bool is_known = std::any_of(faults.begin(), faults.end(), [&](const Diagnostic& other) {
+    return other.line == diagnostic.line && other.column == diagnostic.column && other.field == diagnostic.field &&
+           other.message == diagnostic.message;
+  });
+  if (!is_known) faults.push_back(std::move(diagnostic));
 }
 
 const NodePlaces& DocumentState::places_of(const DocumentNode& node) {
