@@ -1,0 +1,39 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "schedule/schedule.hpp"
+
+namespace hpplan {
+
+/// Times of one model layer, for the families that decide themselves which layers go where.
+struct LayerTime {
+  std::string name;
+  Seconds forward;
+  Seconds backward;  // input gradient
+  Seconds weight_gradient;
+};
+
+/// What a family builds its op lists from.
+struct ScheduleRequest {
+  int stage_count = 0;                  // of the pipeline, as the family counts them; at least 1
+  int micro_batches = 0;                // at least 1
+  std::vector<StageTime> times;         // one per stage; or one per chunk, in model order, for families with chunks
+  int chunks = 0;                       // chunks per device; 0: what the family uses by default
+  std::optional<double> memory_limit;   // of the searched families: activations a device may hold, in whole stages
+  std::optional<int> max_drift;         // of the asynchronous families: updates allowed between forward and backward
+  int accumulation = 0;                 // of the asynchronous families: micro-batches per update; 0: the default
+  double weight_gradient_memory = 1.0;  // share of an activation kept from input gradient to weight gradient, 0..1
+  double joined_time = 1.0;             // time of an overlapped forward and backward over the sum of both
+  std::vector<LayerTime> layers;        // of `octopipe`: what to partition; `times` is not used then
+};
+
+/// Throws InputError about option `field` of a schedule.
+[[noreturn]] void refuse_schedule(const std::string& field, const std::string& message, const std::string& hint);
+
+/// Throws InputError unless counts are positive, and times are as many as they should be and not negative.
+void check_request(const ScheduleRequest& request, int chunks);
+
+}  // namespace hpplan

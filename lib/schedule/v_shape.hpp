@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+
+#include "schedule/request.hpp"
+
+namespace hpplan {
+
+/// Slots of one micro-batch on one device of a V schedule, in the block that repeats every six slots.
+struct VeeBlock {
+  int forward_down = 0;
+  int forward_up = 0;
+  int backward_up = 0;
+  int backward_down = 0;
+};
+
+/// Builds a V schedule from the block of each device: blocks are repeated every six slots, weight gradients take the
+/// first free slots after their input gradients, and the order of slots becomes the order of ops.
+/// Source: Pipeline Parallelism with Controllable Memory (2405.15362).
+[[nodiscard]] Schedule make_v_shape(const std::string& family, const ScheduleRequest& request,
+                                    VeeBlock (*block)(int stages, int device));
+
+}  // namespace hpplan
