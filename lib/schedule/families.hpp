@@ -19,5 +19,7 @@ namespace hpplan {
 [[nodiscard]] Schedule make_dualpipe_v(const ScheduleRequest& request);
 [[nodiscard]] Schedule make_pipedream(const ScheduleRequest& request);
 [[nodiscard]] Schedule make_pipedream_2bw(const ScheduleRequest& request);
+[[nodiscard]] Schedule make_paci(const ScheduleRequest& request);
+[[nodiscard]] Schedule make_amdp(const ScheduleRequest& request);
 
 }  // namespace hpplan

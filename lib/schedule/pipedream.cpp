@@ -1,6 +1,7 @@
 #include "schedule/pipedream.hpp"
 
 #include "base/text.hpp"
+#include "schedule/dispatch.hpp"
 #include "schedule/families.hpp"
 
 namespace hpplan {
@@ -11,17 +12,7 @@ Schedule make_asynchronous_one_f_one_b(const std::string& family, const Schedule
   schedule.family = family;
   schedule.versions = versions;
   schedule.accumulation = accumulation;
-  for (std::vector<Op>& program : schedule.programs) {
-    std::vector<Op> with_updates;
-    int backwards = 0;
-    for (const Op& op : program) {
-      with_updates.push_back(op);
-      if (op.kind == OpKind::Backward && ++backwards % accumulation == 0) {
-        with_updates.push_back({OpKind::Update, false, -1, op.stage});
-      }
-    }
-    program = std::move(with_updates);
-  }
+  for (std::vector<Op>& program : schedule.programs) add_updates(program, accumulation);
   return schedule;
 }
 

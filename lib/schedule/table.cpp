@@ -23,6 +23,9 @@ const std::vector<ScheduleFamily>& schedule_families() {
        make_chimera},
       {"pipedream", "asynchronous 1F1B, update per backward, stashed weights", "", make_pipedream},
       {"pipedream-2bw", "asynchronous 1F1B, two weight versions", "accumulation >= stages", make_pipedream_2bw},
+      {"paci", "asynchronous, one weight version, no stash; bounded drift", "", make_paci},
+      {"amdp", "asynchronous, half as many pipelines as stages on a ring; drift at most 1",
+       "stages even, micro-batches a multiple of stages", make_amdp},
   };
   return kFamilies;
 }
