@@ -273,14 +273,14 @@ TEST_CASE("AMDP: drift is at most 1, at any even depth", "[schedule][async]") {
 
 TEST_CASE("a family refuses what it cannot run, and says what it can", "[schedule]") {
   CHECK(message_of("interleaved", equal_stages(4, 6, 1, 2)) ==
-        "error: micro-batches: 6 micro-batches are not a multiple of 4 stages\n"
+        "hpplan: error: micro-batches: 6 micro-batches are not a multiple of 4 stages\n"
         "  hint: interleaved runs micro-batches in groups of the stage count: use 8");
   CHECK(message_of("zb-h2", equal_stages(4, 6, 1, 1, 1)) ==
-        "error: micro-batches: 6 micro-batches for 4 stages\n  hint: zb-h2 needs at least 7 micro-batches");
+        "hpplan: error: micro-batches: 6 micro-batches for 4 stages\n  hint: zb-h2 needs at least 7 micro-batches");
   CHECK(message_of("chimera", equal_stages(5, 10, 1, 2)) ==
-        "error: stages: 5 stages\n  hint: chimera pairs stages from both ends: use an even number");
+        "hpplan: error: stages: 5 stages\n  hint: chimera pairs stages from both ends: use an even number");
   CHECK(message_of("zb-h3", equal_stages(4, 8, 1, 1, 1)).find("did you mean zb-h") != std::string::npos);
   CHECK(message_of("1f1b", equal_stages(4, 0, 1, 2)) ==
-        "error: micro-batches: 0 micro-batches\n  hint: give at least 1");
+        "hpplan: error: micro-batches: 0 micro-batches\n  hint: give at least 1");
   CHECK(message_of("1f1b", equal_stages(2, 4, -1, 2)).find("stage 0: time -1") != std::string::npos);
 }
