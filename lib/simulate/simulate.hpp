@@ -40,6 +40,9 @@ struct Simulation {
 /// Throws InputError when no device can go on although ops remain; the message names the cycle of waiting ops.
 [[nodiscard]] Simulation simulate(const Schedule& schedule, LinkSemantics links = LinkSemantics::Asynchronous);
 
+/// Peak in flight of a device counted in whole stages: a stage cut into n chunks weighs 1/n each.
+[[nodiscard]] double peak_in_stages(const Schedule& schedule, const Simulation& simulation, int device);
+
 /// A change of the activations held on a device, at `time`: the level from there on, in stage activations.
 struct MemoryPoint {
   Seconds time;
