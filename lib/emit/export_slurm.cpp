@@ -9,7 +9,7 @@ namespace hpplan {
 namespace {
 
 /// One task per node; each starts the ranks that the table gives to its node, and fails as soon as one of them fails.
-constexpr const char* kNodeScript = R"(#!/bin/bash
+constexpr const char* kNodeScript = R"sh(#!/bin/bash
 # Starts the ranks of this node. Reads ranks.tsv beside it; TRAIN is the command of one rank.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -26,7 +26,7 @@ for _ in "${pids[@]}"; do
   wait -n "${pids[@]}" || { status=$?; kill "${pids[@]}" 2>/dev/null; break; }
 done
 exit "$status"
-)";
+)sh";
 
 }  // namespace
 
