@@ -21,6 +21,7 @@ struct AttentionShape {
   bool qkv_bias = false;      // bias of the query, key and value projections
   bool output_bias = false;   // bias of the output projection
   bool dropout = false;       // attention dropout and the two residual dropouts store masks
+  bool qk_norm = false;       // a norm of every query and key head, one scale of width head_dim each
 
   friend bool operator==(const AttentionShape&, const AttentionShape&) = default;
 };
@@ -45,7 +46,8 @@ struct StatedLayer {
   friend bool operator==(const StatedLayer&, const StatedLayer&) = default;
 };
 
-/// One kind of layer; a model is a sequence of kinds. A block has attention, an MLP, both, or a stated cost.
+/// One kind of layer; a model is a sequence of kinds. A block has attention, an MLP, both, or a stated cost. A stated
+/// cost may also stand in for the attention beside an MLP (attention with compressed keys and values).
 struct LayerKind {
   std::string name;
   LayerRole role = LayerRole::Block;

@@ -299,6 +299,7 @@ double attention_parameters(const ModelSpec& model, const AttentionShape& shape,
   double count = norm_parameters(model) + h * qkv_width / split + query_width * h / split;
   if (shape.qkv_bias) count += qkv_width / split;
   if (shape.output_bias) count += h;
+  if (shape.qk_norm) count += 2.0 * shape.head_dim;
   return count;
 }
 

@@ -40,6 +40,7 @@ void add_kind(Canonical& canonical, const LayerKind& kind) {
     canonical.add("qkv_bias", kind.attention->qkv_bias);
     canonical.add("output_bias", kind.attention->output_bias);
     canonical.add("dropout", kind.attention->dropout);
+    if (kind.attention->qk_norm) canonical.add("qk_norm", true);
   }
   canonical.add("has_mlp", kind.mlp.has_value());
   if (kind.mlp) {

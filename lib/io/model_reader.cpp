@@ -78,6 +78,7 @@ AttentionShape read_attention(const Reader& map, int hidden, const Reader& hidde
   shape.output_bias = bias;
   shape.fused = map.optional("fused_attention").boolean_or(false);
   shape.dropout = map.optional("dropout").boolean_or(defaults.dropout);
+  shape.qk_norm = map.optional("qk_norm").boolean_or(false);
   if (!map.document_ok()) return shape;
 
   if (shape.heads % shape.kv_heads != 0) {
@@ -173,8 +174,9 @@ std::map<std::string, int> read_kinds(const Reader& root, ModelSpec& model) {
     if (attention.exists()) kind.attention = read_attention(attention, model.hidden, root.required("hidden"), defaults);
     if (mlp.exists()) kind.mlp = read_mlp(mlp, 0, true, false, defaults);
     if (stated.exists()) kind.stated = read_stated(stated);
-    if (stated.exists() == (attention.exists() || mlp.exists())) {
-      map.fault("a kind has attention, mlp or both, or else a stated cost", "");
+    const bool shaped = attention.exists() || mlp.exists();
+    if (stated.exists() ? attention.exists() : !shaped) {
+      map.fault("a kind has attention, mlp or both, or a stated cost in place of its attention", "");
     }
     index[name] = static_cast<int>(model.kinds.size());
     model.kinds.push_back(std::move(kind));
