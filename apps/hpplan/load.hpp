@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "domain/cluster.hpp"
 #include "domain/model.hpp"
@@ -11,5 +12,8 @@ namespace hpplan {
 /// of the shipped profiles/devices.yaml.
 [[nodiscard]] ModelSpec load_model(const std::string& name_or_path);
 [[nodiscard]] ClusterSpec load_cluster(const std::string& name_or_path);
+
+/// The device types of the shipped profiles/devices.yaml.
+[[nodiscard]] std::vector<DeviceType> load_device_types();
 
 }  // namespace hpplan

@@ -9,5 +9,7 @@ int main(int argc, char** argv) {
   hpplan::AppContext context;
   hpplan::add_schedule_verb(app, context);
   hpplan::add_show_verb(app, context);
+  hpplan::add_model_verb(app, context);
+  hpplan::add_cluster_verb(app, context);
   return hpplan::run_app(app, context, argc, argv);
 }

@@ -12,7 +12,11 @@ const char* yes_no(bool value) { return value ? "true" : "false"; }
 
 std::string comments(const std::vector<std::string>& notes) {
   std::string text;
-  for (const std::string& note : notes) text += concat("# ", note, "\n");
+  for (std::string note : notes) {
+    // A note may quote a file; a line end in it must not end the comment.
+    for (char& c : note) c = static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+    text += concat("# ", note, "\n");
+  }
   return text;
 }
 
@@ -96,6 +100,24 @@ std::string link_text(const char* key, const Link& link) {
                 shortest(link.latency.value()), " s}\n");
 }
 
+/// Links between groups where they are not what a reader would take: the slower of both groups' inter-node links.
+std::string group_links_text(const ClusterSpec& cluster) {
+  std::string text;
+  for (std::size_t a = 0; a < cluster.node_groups.size(); ++a) {
+    for (std::size_t b = a + 1; b < cluster.node_groups.size(); ++b) {
+      const Link& link = cluster.group_links[a][b];
+      const Link& here = cluster.node_groups[a].inter_node;
+      const Link& there = cluster.node_groups[b].inter_node;
+      const Link usual{std::min(here.bandwidth, there.bandwidth), std::max(here.latency, there.latency)};
+      if (link == usual) continue;
+      text += concat("  - {between: [", scalar(cluster.node_groups[a].name), ", ", scalar(cluster.node_groups[b].name),
+                     "], bandwidth: ", shortest(link.bandwidth.value()), " B/s, latency: ", shortest(link.latency.value()),
+                     " s}\n");
+    }
+  }
+  return text.empty() ? "" : "links:\n" + text;
+}
+
 }  // namespace
 
 std::string model_yaml(const ModelSpec& model, const std::vector<std::string>& notes) {
@@ -153,7 +175,7 @@ std::string cluster_yaml(const ClusterSpec& cluster, const std::vector<std::stri
                    "\n    node_names: [", join(names, ", "), "]\n");
     text += link_text("intra_node", group.intra_node) + link_text("inter_node", group.inter_node);
   }
-  return text;
+  return text + group_links_text(cluster);
 }
 
 }  // namespace hpplan
