@@ -16,6 +16,7 @@ struct Unit {
   const char* name;
   double factor;
   const char* meaning;
+  double divisor = 1.0;  // 5 / 1e6 is the double 5e-6; 5 * 1e-6 is another one
 };
 
 /// What is known about one kind of quantity.
@@ -38,9 +39,9 @@ constexpr Unit kByteUnits[] = {
 
 constexpr Unit kSecondUnits[] = {
     {"s", 1.0, "seconds"},
-    {"ms", 1e-3, "10^-3 seconds"},
-    {"us", 1e-6, "10^-6 seconds"},
-    {"ns", 1e-9, "10^-9 seconds"},
+    {"ms", 1.0, "10^-3 seconds", 1e3},
+    {"us", 1.0, "10^-6 seconds", 1e6},
+    {"ns", 1.0, "10^-9 seconds", 1e9},
 };
 
 constexpr Unit kFlopUnits[] = {
@@ -159,7 +160,7 @@ std::variant<double, QuantityFault> parse_with(const UnitTable& table, std::stri
   }
   for (const Unit& known : table.units) {
     if (unit == known.name) {
-      const double value = number * known.factor;
+      const double value = number * known.factor / known.divisor;
       if (std::isfinite(value)) return value;
       return QuantityFault{concat("\"", whole, "\" is beyond the range of numbers"), ""};
     }
