@@ -1,0 +1,98 @@
+#include <filesystem>
+#include <string>
+
+#include "support/catch.hpp"
+#include "support/command.hpp"
+
+using namespace hpplan;
+using test::CommandResult;
+using test::run_hpplan;
+
+namespace {
+
+/// Bad input or usage: exit code 2, this on standard error, nothing on standard output.
+void check_refused(const std::string& arguments, const std::string& message, const std::string& input = "") {
+  const CommandResult result = run_hpplan(arguments, input);
+  CAPTURE(arguments, result.out);
+  CHECK(result.code == 2);
+  CHECK(result.err == message);
+  CHECK(result.out.empty());
+}
+
+const char* const kModel =
+    "name: tiny\nfamily: gpt\nlayers: 2\nhidden: 64\nheads: 4\nsequence: 128\nvocabulary: 1024\n";
+
+}  // namespace
+
+TEST_CASE("help and version are results", "[cli]") {
+  for (const char* const arguments : {"--help", "-h", "show --help"}) {
+    CAPTURE(arguments);
+    const CommandResult result = run_hpplan(arguments);
+    CHECK(result.code == 0);
+    CHECK(result.out.find("Example:\n  hpplan ") != std::string::npos);
+    CHECK(result.err.empty());
+  }
+  CHECK(run_hpplan("--version").out == "0.1.0\n");
+  CHECK(run_hpplan("--version").code == 0);
+}
+
+TEST_CASE("usage faults take exit code 2 and say what is near", "[cli]") {
+  CHECK(run_hpplan("").code == 2);
+  CHECK(run_hpplan("").err.rfind("hpplan: error: a verb is missing: hpplan VERB\n  hint: verbs: ", 0) == 0);
+  check_refused("shwo", "hpplan: error: unknown verb \"shwo\"\n  hint: did you mean \"show\"?\n");
+  check_refused("--versoin", "hpplan: error: unknown option --versoin\n  hint: did you mean \"--version\"?\n");
+  check_refused("show --modle x", "hpplan: error: unknown option --modle\n  hint: did you mean \"--model\"?\n");
+  check_refused("show --model=a b", "hpplan: error: unexpected argument \"b\"\n  hint: see hpplan show --help\n");
+  CHECK(run_hpplan("show --model").code == 2);
+  CHECK(run_hpplan("show --model a --model b").code == 2);
+  CHECK(run_hpplan("show --progress sometimes").code == 2);
+  check_refused("show", "hpplan: error: nothing to show\n  hint: give --model, --cluster or both\n");
+}
+
+TEST_CASE("files that cannot be read", "[cli]") {
+  check_refused(
+      "show --model gtp3-13b",
+      "gtp3-13b: error: neither a file nor the name of a shipped model\n  hint: did you mean \"gpt3-13b\"?\n");
+  check_refused("show --cluster .", ".: error: is a folder, needed a cluster file\n");
+  check_refused("show --model /dev/null", "/dev/null:1:1: error: the file is empty\n");
+  check_refused("show --model -", "<stdin>:1:1: error: the file is empty\n");
+  check_refused("show --model -", "<stdin>:1:1: error: the file is empty\n", "# only a remark\n");
+}
+
+TEST_CASE("models and clusters are read from standard input, from a file and by name", "[cli]") {
+  const CommandResult from_input = run_hpplan("show --model -", kModel);
+  CHECK(from_input.code == 0);
+  CHECK(from_input.err.empty());
+  CHECK(from_input.out.find("model tiny (gpt, bf16)\n") == 0);
+  const test::ScratchFolder folder;
+  CHECK(run_hpplan("show --model " + folder.write("m.json", kModel)).out == from_input.out);
+  CHECK(run_hpplan("show --model gpt3-70b").code == 0);
+  CHECK(run_hpplan("show --cluster a100-3090-512").out.find("512 devices") != std::string::npos);
+  CHECK(run_hpplan("show --cluster odd-nodes").out.find("note: node n0 has no devices and was skipped") !=
+        std::string::npos);
+}
+
+TEST_CASE("a fault in a file is shown with its place, without colour away from a terminal", "[cli]") {
+  std::string text = kModel;
+  text.replace(text.find("hidden: 64"), 10, "hiden: 64 ");
+  check_refused("show --model -",
+                "<stdin>:1:1: error: hidden: missing key\n<stdin>:4:1: error: hiden: unknown key\n"
+                "  hint: did you mean \"hidden\"?\n",
+                text);
+}
+
+TEST_CASE("shipped files are found in $HPPLAN_DATA", "[cli]") {
+  const test::ScratchFolder folder;
+  std::filesystem::create_directories(folder.path("configs/models"));
+  folder.write("configs/models/mine.yaml", kModel);
+  CHECK(run_hpplan("show --model mine", "", "HPPLAN_DATA=" + folder.path()).code == 0);
+  const CommandResult other = run_hpplan("show --model gpt3-13b", "", "HPPLAN_DATA=" + folder.path());
+  CHECK(other.code == 2);
+  CHECK(other.err.find("hint: shipped: mine\n") != std::string::npos);
+}
+
+TEST_CASE("a result that cannot be written is not success", "[cli]") {
+  const std::string command = std::string("'") + HPPLAN_BINARY + "' show --model gpt3-13b >/dev/full 2>/dev/null";
+  const int status = std::system(command.c_str());
+  CHECK(WEXITSTATUS(status) == 2);
+}
