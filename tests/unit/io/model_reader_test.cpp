@@ -99,7 +99,7 @@ TEST_CASE("faults of custom models", "[io][model]") {
   CHECK(error_of(start + "kinds: {a: {mlp: {ffn: 8}}}\nlayers: [mlp]\n") ==
         "m.yaml:7:10: error: layers[0]: no kind of layer is called \"mlp\"\n  hint: kinds: a");
   CHECK(error_of(start + "kinds: {a: {}}\nlayers: [a]\n") ==
-        "m.yaml:6:12: error: kinds.a: a kind has attention, mlp or both, or else a stated cost");
+        "m.yaml:6:12: error: kinds.a: a kind has attention, mlp or both, or a stated cost in place of its attention");
   CHECK(error_of(start + "kinds: {head: {mlp: {ffn: 8}}}\nlayers: [head]\n").find("not a name for a kind") !=
         std::string::npos);
   CHECK(error_of(start + "kinds: {a: {mlp: {ffn: 8}}}\nlayers: []\n").find("0 elements in the list") !=
@@ -178,7 +178,7 @@ TEST_CASE("the digest depends on every value and on no spelling", "[io][model]")
   CHECK(parse_model("# remark\n" + text, "other").digest == digest);
   CHECK(parse_model(text + "ffn: 256\nprecision: bf16\n", "m").digest == digest);
   for (const char* const change :
-       {"ffn: 257", "precision: fp16", "dropout: false", "bias: false", "qkv_bias: false", "kv_heads: 4",
+       {"ffn: 257", "precision: fp16", "dropout: false", "bias: false", "qk_norm: true", "qkv_bias: false", "kv_heads: 4",
         "head_dim: 16", "fused_attention: true", "gated: true", "tied_embeddings: false", "learned_positions: false",
         "norm: rms_norm", "vocabulary_multiple: 1", "sequence_parallel: true", "state_bytes: {gradient: 2}"}) {
     CAPTURE(change);
