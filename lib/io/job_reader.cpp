@@ -1,0 +1,211 @@
+#include "io/job_reader.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <utility>
+
+#include "base/text.hpp"
+#include "domain/degrees.hpp"
+
+namespace hpplan {
+
+namespace {
+
+// Sizes of an iteration must fit 64 bits, and a sum of micro-batches is looked for in a table of this length.
+constexpr int kMaxGlobalBatch = 1 << 24;
+
+[[noreturn]] void refuse(const std::string& option, const std::string& message, const std::string& hint) {
+  throw InputError(Diagnostic{"", 0, 0, option, message, hint});
+}
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts(1);
+  for (const char c : text) {
+    if (c == separator) {
+      parts.emplace_back();
+    } else if (c != ' ') {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+int parse_count(const std::string& option, const std::string& text, const std::string& whole, int max) {
+  int count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (error != std::errc{} || end != text.data() + text.size() || count < 1 || count > max) {
+    refuse(option, concat("found \"", text, "\" in \"", whole, "\", needed a whole number from 1 to ", max), "");
+  }
+  return count;
+}
+
+/// True if `total` is a sum of any numbers of the given sizes.
+bool is_sum_of(int total, const std::vector<int>& sizes) {
+  if (std::any_of(sizes.begin(), sizes.end(), [&](int size) { return total % size == 0; })) return true;
+  std::vector<bool> reached(static_cast<std::size_t>(total) + 1, false);
+  reached[0] = true;
+  for (const int size : sizes) {
+    for (std::size_t sum = static_cast<std::size_t>(size); sum < reached.size(); ++sum) {
+      if (reached[sum - static_cast<std::size_t>(size)]) reached[sum] = true;
+    }
+  }
+  return reached.back();
+}
+
+std::string listed(const std::vector<int>& numbers) {
+  std::vector<std::string> texts;
+  for (const int number : numbers) texts.push_back(std::to_string(number));
+  return join(texts, ", ");
+}
+
+/// Collects faults under the names of options.
+class JobFaults {
+ public:
+  void add(const std::string& option, const std::string& message, const std::string& hint) {
+    faults_.push_back({"", 0, 0, option, message, hint});
+  }
+  [[nodiscard]] std::vector<Diagnostic> take() { return std::move(faults_); }
+
+ private:
+  std::vector<Diagnostic> faults_;
+};
+
+void check_batch(const Job& job, JobFaults& faults) {
+  const std::vector<int>& sizes = job.micro_batches;
+  if (sizes.empty() || *std::min_element(sizes.begin(), sizes.end()) < 1) {
+    faults.add("--micro-batch", "micro-batch sizes are whole numbers of at least 1", "");
+    return;
+  }
+  if (job.global_batch < 1 || job.global_batch > kMaxGlobalBatch) {
+    const std::string formula =
+        job.global_batch == 0 && sizes.size() == 1 ? ": " + batch_fault(0, sizes.front(), 1).message : "";
+    faults.add("--global-batch", concat("found ", job.global_batch, formula),
+               concat("the number of samples of one optimizer step, from 1 to ", kMaxGlobalBatch));
+    return;
+  }
+  if (is_sum_of(job.global_batch, sizes)) return;
+  if (sizes.size() == 1) {
+    const DegreeFault fault = batch_fault(job.global_batch, sizes.front(), 1);
+    faults.add("--global-batch", fault.message, fault.hint);
+  } else {
+    faults.add("--global-batch",
+               concat(job.global_batch, " samples are no sum of micro-batches of ", listed(sizes), " samples"),
+               "allow a micro-batch of 1 sample, or change the global batch");
+  }
+}
+
+void check_tensor_parallel(const Job& job, const ModelSpec& model, const ClusterSpec& cluster, JobFaults& faults) {
+  int widest = 1;
+  for (const NodeGroup& group : cluster.node_groups) {
+    widest =
+        std::max(widest, job.constraints.tensor_parallel_across_nodes ? group.device_count() : group.devices_per_node);
+  }
+  for (const int degree : job.constraints.tensor_parallel) {
+    if (const std::string fault = tensor_parallel_fault(model, degree); !fault.empty()) {
+      faults.add("--tensor-parallel", fault,
+                 concat("this model allows ", listed(allowed_tensor_parallel(model, std::max(widest, 8))),
+                        "; the number of stages has no such limit"));
+    } else if (degree > widest) {
+      const bool may_leave = !job.constraints.tensor_parallel_across_nodes;
+      faults.add("--tensor-parallel",
+                 concat("degree ", degree, " needs ", degree, " devices in one ", may_leave ? "node" : "node group",
+                        ", the largest has ", widest),
+                 may_leave ? "use a smaller degree, or --tensor-parallel-across-nodes" : "use a smaller degree");
+    }
+  }
+}
+
+void check_limit(const std::string& option, const CountLimit& limit, JobFaults& faults) {
+  if (limit.min < 1 || (limit.max >= 0 && limit.max < limit.min)) {
+    faults.add(option, concat("from ", limit.min, " to ", limit.max), "the smaller number, of at least 1, comes first");
+  }
+}
+
+void check_shape(const Job& job, const ModelSpec& model, const ClusterSpec& cluster, JobFaults& faults) {
+  const Constraints& limits = job.constraints;
+  check_limit("--pipelines", limits.pipelines, faults);
+  check_limit("--stages", limits.stages, faults);
+  if (limits.stages.min > model.layer_count()) {
+    faults.add("--stages", concat(limits.stages.min, " stages for ", model.layer_count(), " layers"),
+               "each stage holds at least one layer; embedding and head count");
+  }
+  const int tensor_parallel = limits.tensor_parallel.empty() ? 1 : limits.tensor_parallel.front();
+  const DegreeFault fault =
+      device_fault(limits.pipelines.min, limits.stages.min, tensor_parallel, 1, cluster.device_count());
+  if (fault) faults.add("--stages", fault.message, fault.hint);
+}
+
+void check_memory(const Job& job, const ClusterSpec& cluster, JobFaults& faults) {
+  if (job.memory_margin < Bytes{} || job.framework_overhead < Bytes{}) {
+    faults.add("--memory-margin", "negative memory", "memory kept free is at least 0");
+    return;
+  }
+  Bytes largest;
+  for (int group = 0; group < cluster.group_count(); ++group)
+    largest = std::max(largest, cluster.type_of(group).memory);
+  const Bytes reserved = job.memory_margin + job.framework_overhead;
+  if (reserved >= largest) {
+    faults.add("--memory-margin",
+               concat("a margin of ", pretty(job.memory_margin), " and a framework overhead of ",
+                      pretty(job.framework_overhead), " leave nothing of ", pretty(largest), " on the largest device"),
+               "lower one of them");
+  }
+}
+
+}  // namespace
+
+std::vector<int> parse_count_list(const std::string& option, const std::string& text, int max) {
+  std::vector<int> counts;
+  for (const std::string& part : split(text, ',')) counts.push_back(parse_count(option, part, text, max));
+  std::sort(counts.begin(), counts.end());
+  if (std::adjacent_find(counts.begin(), counts.end()) != counts.end()) {
+    refuse(option, concat("a number twice in \"", text, "\""), "give each number once");
+  }
+  return counts;
+}
+
+CountLimit parse_count_limit(const std::string& option, const std::string& text) {
+  constexpr int kMax = std::numeric_limits<int>::max() / 2;
+  const std::size_t dots = text.find("..");
+  if (dots == std::string::npos) {
+    const int count = parse_count(option, text, text, kMax);
+    return {count, count};
+  }
+  const std::string first = text.substr(0, dots);
+  const std::string last = text.substr(dots + 2);
+  if (first.empty() && last.empty()) refuse(option, "\"..\" limits nothing", "write N, MIN..MAX, MIN.. or ..MAX");
+  CountLimit limit;
+  if (!first.empty()) limit.min = parse_count(option, first, text, kMax);
+  if (!last.empty()) limit.max = parse_count(option, last, text, kMax);
+  if (limit.max >= 0 && limit.max < limit.min) {
+    refuse(option, concat("the range \"", text, "\" is empty"), "the smaller number comes first");
+  }
+  return limit;
+}
+
+std::vector<std::string> parse_name_list(const std::string& option, const std::string& text) {
+  std::vector<std::string> names;
+  for (const std::string& name : split(text, ',')) {
+    if (name.empty()) refuse(option, concat("an empty name in \"", text, "\""), "write names with commas between");
+    if (std::find(names.begin(), names.end(), name) != names.end()) {
+      refuse(option, concat("\"", name, "\" twice in \"", text, "\""), "give each name once");
+    }
+    names.push_back(name);
+  }
+  return names;
+}
+
+std::vector<Diagnostic> job_faults(const Job& job, const ModelSpec& model, const ClusterSpec& cluster) {
+  JobFaults faults;
+  check_batch(job, faults);
+  if (!(job.tolerance >= 0.0 && job.tolerance <= 1e6)) {
+    faults.add("--tolerance", concat("found ", shortest(job.tolerance)), "at least 0; 0.01 allows a plan 1 % slower");
+  }
+  check_tensor_parallel(job, model, cluster, faults);
+  check_shape(job, model, cluster, faults);
+  check_memory(job, cluster, faults);
+  return faults.take();
+}
+
+}  // namespace hpplan
