@@ -1,0 +1,296 @@
+#include "sweep/runner.hpp"
+
+#include <cerrno>
+#include <condition_variable>
+#include <cstring>
+#include <exception>
+#include <fcntl.h>
+#include <map>
+#include <mutex>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+
+#include "base/diagnostic.hpp"
+#include "base/for_each_index.hpp"
+#include "base/text.hpp"
+#include "io/digest.hpp"
+#include "io/sweep_reader.hpp"
+
+namespace hpplan {
+
+namespace {
+
+[[noreturn]] void refuse(const std::string& file, const std::string& message, const std::string& hint) {
+  throw InputError(Diagnostic{file, 0, 0, "", message, hint});
+}
+
+/// The results file: locked for as long as it is open, whole lines only.
+class ResultsFile {
+ public:
+  explicit ResultsFile(const std::string& path) : path_(path) {
+    descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    if (descriptor_ < 0) refuse(path, concat("cannot be written: ", std::strerror(errno)), "");
+    if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+      ::close(descriptor_);
+      refuse(path, "another run is writing this file", "wait for it, or give another --out");
+    }
+  }
+  ResultsFile(const ResultsFile&) = delete;
+  ResultsFile& operator=(const ResultsFile&) = delete;
+  ~ResultsFile() { ::close(descriptor_); }
+
+  /// Lines of earlier runs. Cuts off a torn last line, so that the next one starts where it should.
+  [[nodiscard]] std::vector<SweepLine> read_whole_lines() {
+    std::string text;
+    std::vector<char> buffer(1 << 16);
+    while (true) {
+      const ssize_t count = ::read(descriptor_, buffer.data(), buffer.size());
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) refuse(path_, concat("cannot be read: ", std::strerror(errno)), "");
+      if (count == 0) break;
+      text.append(buffer.data(), static_cast<std::size_t>(count));
+    }
+    std::vector<SweepLine> lines = parse_sweep_results(text, path_);
+    const std::size_t end = text.find_last_of('\n');
+    length_ = end == std::string::npos ? 0 : end + 1;
+    if (length_ != text.size() && ::ftruncate(descriptor_, static_cast<off_t>(length_)) != 0) fail();
+    return lines;
+  }
+
+  /// Whole lines with their line ends; returns when they are on the disk.
+  void append(const std::string& text) {
+    std::size_t written = 0;
+    while (written < text.size()) {
+      const ssize_t count = ::pwrite(descriptor_, text.data() + written, text.size() - written,
+                                     static_cast<off_t>(length_ + written));
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) fail();
+      written += static_cast<std::size_t>(count);
+    }
+    length_ += text.size();
+    // Pipes and some file systems cannot flush; then the line is as safe as it can be.
+    if (::fdatasync(descriptor_) != 0 && errno != EINVAL && errno != EROFS) fail();
+  }
+
+ private:
+  [[noreturn]] void fail() { refuse(path_, concat("cannot be written: ", std::strerror(errno)), "free some space, then run the sweep again"); }
+
+  std::string path_;
+  int descriptor_ = -1;
+  std::size_t length_ = 0;
+};
+
+/// Points with the same problem, in order of their first.
+struct Problems {
+  std::vector<std::vector<int>> points;     // by problem
+  std::vector<std::string> fingerprints;    // by point; "" for broken inputs
+};
+
+/// A point whose inputs cannot be read is a problem of its own: planning it says what is wrong.
+Problems group_points(const std::vector<SweepPoint>& points, const SweepRunOptions& options) {
+  Problems problems;
+  std::map<std::string, std::size_t> index;
+  for (const SweepPoint& point : points) {
+    std::string key;
+    try {
+      key = options.key(point);
+      problems.fingerprints.push_back(fingerprint(key));
+    } catch (const InputError&) {
+      key = concat("broken ", point.index);
+      problems.fingerprints.emplace_back();
+    }
+    const auto [found, is_new] = index.emplace(key, problems.points.size());
+    if (is_new) problems.points.emplace_back();
+    problems.points[found->second].push_back(point.index);
+  }
+  return problems;
+}
+
+std::string described(const std::vector<std::pair<std::string, std::string>>& settings) {
+  std::vector<std::string> words;
+  for (const auto& [key, value] : settings) words.push_back(concat(key, "=", value));
+  return join(words, " ");
+}
+
+/// Outcomes of earlier runs by point; refuses lines that belong to another sweep.
+std::map<int, SweepOutcome> known_outcomes(const std::vector<SweepLine>& lines, const std::vector<SweepPoint>& points,
+                                           const Problems& problems, const std::string& file) {
+  std::map<int, SweepOutcome> known;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const SweepLine& line = lines[i];
+    const bool exists = line.index >= 0 && static_cast<std::size_t>(line.index) < points.size();
+    if (!exists || points[static_cast<std::size_t>(line.index)].settings != line.settings) {
+      throw InputError(Diagnostic{file, static_cast<int>(i) + 1, 1, "",
+                                  concat("point ", line.index, " (", described(line.settings), ") is not one of this sweep"),
+                                  "give another --out, or the specification that this file belongs to"});
+    }
+    if (problems.fingerprints[static_cast<std::size_t>(line.index)] != line.problem) {
+      throw InputError(Diagnostic{file, static_cast<int>(i) + 1, 1, "",
+                                  concat("point ", line.index, " (", described(line.settings), ") was planned from other inputs"),
+                                  "give another --out, or remove the lines of inputs that changed"});
+    }
+    if (!known.emplace(line.index, line.outcome).second) {
+      throw InputError(Diagnostic{file, static_cast<int>(i) + 1, 1, "", concat("point ", line.index, " has two lines"),
+                                  "remove one of them"});
+    }
+  }
+  return known;
+}
+
+SweepOutcome plan_point(const SweepPoint& point, const SweepRunOptions& options) {
+  try {
+    return options.plan(point);
+  } catch (const InputError& error) {
+    SweepOutcome broken;
+    broken.status = SweepStatus::Broken;
+    broken.reason = to_text(error.diagnostics().front());
+    return broken;
+  }
+}
+
+void count(SweepSummary& summary, const SweepOutcome& outcome) {
+  switch (outcome.status) {
+    case SweepStatus::Planned: ++summary.planned; break;
+    case SweepStatus::Infeasible: ++summary.infeasible; break;
+    case SweepStatus::Broken: ++summary.broken; break;
+  }
+}
+
+/// Writes the lines of finished problems from a thread of its own. A flush to the disk takes milliseconds: lines that
+/// arrive meanwhile share the next one, and planning never waits for it.
+class LineWriter {
+ public:
+  LineWriter(ResultsFile& file, const SweepRunOptions& options, std::size_t total)
+      : file_(file), options_(options), total_(total), thread_([this] { run(); }) {}
+  LineWriter(const LineWriter&) = delete;
+  LineWriter& operator=(const LineWriter&) = delete;
+  ~LineWriter() { close(); }
+
+  void write(const std::vector<SweepLine>& lines) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const SweepLine& line : lines) {
+      waiting_ += sweep_line_text(line) + "\n";
+      ++waiting_count_;
+    }
+    wake_.notify_one();
+  }
+
+  /// True once a line could not be written: there is no use in planning on.
+  [[nodiscard]] bool failed() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return failure_ != nullptr;
+  }
+
+  /// Returns when every line is on the disk; throws what the writing threw.
+  void finish() {
+    close();
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+ private:
+  void close() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      closed_ = true;
+      wake_.notify_one();
+    }
+    if (thread_.joinable()) thread_.join();
+  }
+
+  void run() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (true) {
+      wake_.wait(lock, [this] { return closed_ || waiting_count_ > 0; });
+      if (waiting_count_ == 0) return;
+      const std::string text = std::exchange(waiting_, "");
+      done_ += std::exchange(waiting_count_, 0);
+      lock.unlock();
+      std::exception_ptr failure;
+      try {
+        file_.append(text);
+        if (options_.progress) options_.progress(done_, total_);
+      } catch (...) {
+        failure = std::current_exception();
+      }
+      lock.lock();
+      if (!failure) continue;
+      failure_ = failure;
+      return;
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::string waiting_;
+  std::size_t waiting_count_ = 0;
+  bool closed_ = false;
+  std::exception_ptr failure_;
+
+  ResultsFile& file_;
+  const SweepRunOptions& options_;
+  std::size_t total_ = 0;
+  std::size_t done_ = 0;
+  std::thread thread_;  // last: it uses everything above
+};
+
+/// What is left to do of one problem: points without a line, and an outcome if one of its points has a line.
+struct OpenProblem {
+  std::vector<int> points;
+  const SweepOutcome* known = nullptr;
+};
+
+}  // namespace
+
+SweepSummary run_sweep(const std::vector<SweepPoint>& points, const SweepRunOptions& options) {
+  ResultsFile file(options.results);
+  const Problems problems = group_points(points, options);
+  const std::map<int, SweepOutcome> known = known_outcomes(file.read_whole_lines(), points, problems, options.results);
+
+  SweepSummary summary;
+  for (const auto& entry : known) count(summary, entry.second);
+  summary.kept = known.size();
+  std::vector<OpenProblem> open;
+  std::size_t total = 0;
+  for (std::size_t i = 0; i < problems.points.size(); ++i) {
+    if (static_cast<int>(i % static_cast<std::size_t>(options.shard.count)) != options.shard.number - 1) continue;
+    OpenProblem problem;
+    for (const int index : problems.points[i]) {
+      ++summary.points;
+      const auto found = known.find(index);
+      if (found == known.end()) {
+        problem.points.push_back(index);
+      } else {
+        problem.known = &found->second;
+      }
+    }
+    total += problem.points.size();
+    if (problem.points.empty()) continue;
+    summary.computed += problem.known == nullptr ? 1 : 0;
+    open.push_back(std::move(problem));
+  }
+
+  LineWriter writer(file, options, total);
+  std::vector<SweepOutcome> outcomes(open.size());
+  for_each_index(open.size(), options.threads, [&](std::size_t i) {
+    if (writer.failed()) return;
+    const OpenProblem& problem = open[i];
+    const SweepPoint& first = points[static_cast<std::size_t>(problem.points.front())];
+    outcomes[i] = problem.known != nullptr ? *problem.known : plan_point(first, options);
+    std::vector<SweepLine> lines;
+    for (const int index : problem.points) {
+      const auto at = static_cast<std::size_t>(index);
+      lines.push_back({index, problems.fingerprints[at], points[at].settings, outcomes[i]});
+    }
+    writer.write(lines);
+  });
+  writer.finish();
+  for (std::size_t i = 0; i < open.size(); ++i) {
+    for (std::size_t k = 0; k < open[i].points.size(); ++k) count(summary, outcomes[i]);
+  }
+  return summary;
+}
+
+}  // namespace hpplan
