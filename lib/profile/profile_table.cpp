@@ -11,6 +11,7 @@
 #include "domain/operators.hpp"
 #include "profile/device_model.hpp"
 #include "profile/recompute_choices.hpp"
+#include "profile/synthesize.hpp"
 
 namespace hpplan {
 
@@ -64,10 +65,6 @@ Figures scale(const Figures& wanted, const Figures& measured, const Figures& mod
   return scaled;
 }
 
-std::string part_name(const std::string& operator_name) {
-  return operator_name == "mlp_up" || operator_name == "mlp_activation" ? "mlp" : operator_name;
-}
-
 Figures modelled_figures(const DeviceSetting& setting, const LayerKind& kind, int samples) {
   const ModelledLayer layer = model_layer(setting, kind, samples);
   Figures figures;
@@ -75,11 +72,8 @@ Figures modelled_figures(const DeviceSetting& setting, const LayerKind& kind, in
   figures.backward = layer.total.backward.value();
   figures.weight_gradient = layer.total.weight_gradient.value();
   figures.saved = layer.saved.value();
-  for (std::size_t i = 0; i < layer.operators.size(); ++i) {
-    if (!layer.operators[i].recomputable) continue;
-    Figures::Part& part = figures.parts[part_name(layer.operators[i].name)];
-    part.forward += layer.times[i].forward_compute.value();
-    part.freed += layer.operators[i].freed.value();
+  for (const RecomputePart& part : recompute_parts(layer)) {
+    figures.parts[part.name] = {part.forward.value(), part.freed.value()};
   }
   return figures;
 }
@@ -209,7 +203,9 @@ Lookup look_up(const Source& source, const DeviceSetting& setting, const LayerKi
 /// A synthesized profile speaks only for the figures it was made from.
 bool applies(const DeviceProfile& profile, const DeviceType& type, const Link& link, int tensor_parallel) {
   if (!profile.basis) return true;
-  return profile.basis->device == type && (tensor_parallel == 1 || profile.basis->intra_node == link);
+  const DeviceType& made_for = profile.basis->device;
+  return made_for.peak == type.peak && made_for.memory_bandwidth == type.memory_bandwidth &&
+         (tensor_parallel == 1 || profile.basis->intra_node == link);
 }
 
 const PointsByDegree* applicable_points(const DeviceProfile* profile, const DeviceSetting& setting,
@@ -225,18 +221,14 @@ std::string differs(const char* what, const Value& profiled, const Value& stated
   return concat(what, " is ", profiled, ", but the model's is ", stated);
 }
 
-int heads_of(const ModelSpec& model) {
-  for (const LayerKind& kind : model.kinds) {
-    if (kind.attention) return kind.attention->heads;
-  }
-  return 0;
-}
-
-/// 2 %: positions, biases and padding are counted differently by different tools.
-std::string parameters_fault(double profiled, double stated) {
+/// Parameters as tools count them: a tied matrix once or on both ends. 2 %: positions, biases and padding differ too.
+std::string parameters_fault(double profiled, const ModelSpec& model) {
   constexpr double kTolerance = 0.02;
-  if (profiled <= 0.0 || std::abs(profiled - stated) <= kTolerance * stated) return "";
-  return concat("the profile has ", shortest(profiled), " parameters, but the model has ", shortest(stated));
+  const double stated = total_parameters(model);
+  const double second_copy = model.tied_embeddings ? static_cast<double>(model.vocabulary) * model.hidden : 0.0;
+  const auto near = [profiled](double count) { return std::abs(profiled - count) <= kTolerance * count; };
+  if (profiled <= 0.0 || near(stated) || near(stated + second_copy)) return "";
+  return concat("it has ", shortest(profiled), " parameters, but the model has ", shortest(stated));
 }
 
 }  // namespace
@@ -246,16 +238,18 @@ std::string to_text(const ProfileGap& gap) {
 }
 
 std::string profile_fault(const DeviceProfile& profile, const ModelSpec& model) {
-  const ProfileShape& shape = profile.shape;
+  const ProfileShape& profiled = profile.shape;
+  const ProfileShape stated = shape_of(model);
   for (const std::string& fault :
-       {differs("hidden", shape.hidden, model.hidden), differs("heads", shape.heads, heads_of(model)),
-        differs("sequence", shape.sequence, model.sequence), differs("vocabulary", shape.vocabulary, model.vocabulary),
-        differs("precision", shape.precision, model.precision)}) {
+       {differs("hidden", profiled.hidden, stated.hidden), differs("heads", profiled.heads, stated.heads),
+        differs("sequence", profiled.sequence, stated.sequence),
+        differs("vocabulary", profiled.vocabulary, stated.vocabulary),
+        differs("precision", profiled.precision, stated.precision)}) {
     if (!fault.empty()) return fault;
   }
   // More layers than were profiled is fine: layers of a kind repeat. Parameters then differ as well.
-  if (shape.layers == 0 || shape.layers == model.layer_count()) {
-    return parameters_fault(shape.parameters, total_parameters(model));
+  if (profiled.layers == 0 || profiled.layers == stated.layers) {
+    return parameters_fault(profiled.parameters, model);
   }
   return "";
 }

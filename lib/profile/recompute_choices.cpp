@@ -55,6 +55,20 @@ std::vector<RecomputeChoice> pareto(std::vector<RecomputeChoice> choices) {
 
 }  // namespace
 
+std::vector<RecomputePart> recompute_parts(const ModelledLayer& layer) {
+  std::vector<RecomputePart> parts;
+  for (std::size_t i = 0; i < layer.operators.size(); ++i) {
+    const OperatorCost& cost = layer.operators[i];
+    if (!cost.recomputable) continue;
+    const std::string name = cost.name == "mlp_up" || cost.name == "mlp_activation" ? "mlp" : cost.name;
+    const auto same = std::find_if(parts.begin(), parts.end(), [&](const RecomputePart& p) { return p.name == name; });
+    RecomputePart& part = same == parts.end() ? parts.emplace_back(RecomputePart{name, Seconds{}, Bytes{}}) : *same;
+    part.forward += layer.times[i].forward_compute;
+    part.freed += cost.freed;
+  }
+  return parts;
+}
+
 std::vector<RecomputeChoice> recompute_choices(const LayerKind& kind, const std::vector<RecomputePart>& parts,
                                                const RecomputeLayer& layer) {
   std::vector<RecomputeChoice> choices{RecomputeChoice{}};

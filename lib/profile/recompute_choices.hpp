@@ -5,6 +5,7 @@
 
 #include "base/units.hpp"
 #include "domain/model.hpp"
+#include "profile/device_model.hpp"
 #include "profile/profile_table.hpp"
 
 namespace hpplan {
@@ -15,6 +16,9 @@ struct RecomputePart {
   Seconds forward;
   Bytes freed;
 };
+
+/// The recomputable operators of a modelled layer, in execution order, feed-forward operators joined to "mlp".
+[[nodiscard]] std::vector<RecomputePart> recompute_parts(const ModelledLayer& layer);
 
 /// The layer as a whole: what full recomputation needs to know.
 struct RecomputeLayer {
