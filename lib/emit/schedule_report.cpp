@@ -79,6 +79,31 @@ void add_versions(Json& json, const Schedule& schedule) {
   json["weight_versions"] = versions;
 }
 
+/// What an executor needs to run a searched plan: which layers are where, the order of ops on each device, and how many
+/// message slots a pair of devices needs.
+void add_search_result(Json& json, const Schedule& schedule, const Simulation& simulation) {
+  if (schedule.lower_bound <= Seconds{}) return;
+  json["lower_bound"] = schedule.lower_bound.value();
+  json["gap"] = simulation.makespan / schedule.lower_bound - 1.0;
+  Json partition = Json::array();
+  Json placement = Json(std::vector<std::vector<int>>(static_cast<std::size_t>(schedule.device_count)));
+  for (std::size_t s = 0; s < schedule.stages.size(); ++s) {
+    const PlacedStage& stage = schedule.stages[s];
+    partition.push_back({stage.layers.first, stage.layers.last});
+    placement[static_cast<std::size_t>(stage.device)].push_back(s);
+  }
+  json["partition"] = partition;
+  json["placement"] = placement;
+  Json programs = Json::array();
+  for (const std::vector<Op>& program : schedule.programs) {
+    Json list = Json::array();
+    for (const Op& op : program) list.push_back(to_text(op));
+    programs.push_back(list);
+  }
+  json["programs"] = programs;
+  json["message_slots"] = message_slots(schedule, simulation);
+}
+
 }  // namespace
 
 std::string schedule_json(const Schedule& schedule, const Simulation& simulation) {
@@ -99,6 +124,7 @@ std::string schedule_json(const Schedule& schedule, const Simulation& simulation
   json["in_flight_unit"] = schedule.unit == InFlightUnit::Chunk ? "chunk" : "stage";
   json["peak_activations"] = simulation.peak_activations;
   add_versions(json, schedule);
+  add_search_result(json, schedule, simulation);
   if (!schedule.notes.empty()) json["notes"] = schedule.notes;
   return json.dump(2) + "\n";
 }
@@ -118,6 +144,15 @@ std::string schedule_text(const Schedule& schedule, const Simulation& simulation
         << plain((simulation.makespan - simulation.busy[d]).value(), 4) << std::setw(9)
         << plain(simulation.last_end[d].value(), 6) << std::setw(12) << plain(simulation.peak_activations[d], 4)
         << '\n';
+  }
+  if (schedule.lower_bound > Seconds{}) {
+    out << "\n  lower bound  " << plain(schedule.lower_bound.value(), 7) << ", at most "
+        << fixed(100.0 * (simulation.makespan / schedule.lower_bound - 1.0), 2) << " % above\n";
+    for (std::size_t s = 0; s < schedule.stages.size(); ++s) {
+      const PlacedStage& stage = schedule.stages[s];
+      out << "  stage " << s << ": layers " << stage.layers.first << " to " << stage.layers.last - 1 << " on device "
+          << stage.device << '\n';
+    }
   }
   if (schedule.versions != WeightVersions::Synchronous) {
     out << "\n  stage   drift  mean   delay  weight versions\n";

@@ -134,7 +134,7 @@ void write_by_dispatch(Schedule& schedule, int depth, int window) {
   std::vector<int> roots;
   for (int pipeline = 0; pipeline < depth / 2; ++pipeline) roots.push_back(pipeline * depth);
   RingPolicy policy(schedule, depth);
-  dispatch(schedule, roots, policy);
+  (void)dispatch(schedule, roots, policy);
   for (std::vector<Op>& program : schedule.programs) add_updates(program, 2 * window);
   schedule.notes.push_back("orders are published for 4 and 8 stages; this one is first ready, first run");
 }

@@ -30,11 +30,13 @@ class Dispatcher {
     const std::size_t devices = static_cast<std::size_t>(schedule.device_count);
     ready_.resize(devices);
     idle_.assign(devices, true);
+    times_.first_start.resize(devices);
+    times_.last_end.resize(devices);
     backward_kind_ = schedule.splits_backward ? OpKind::BackwardInput : OpKind::Backward;
     for (int root = 0; root < static_cast<int>(roots.size()); ++root) offer_entry(root, 0.0);
   }
 
-  void run() {
+  DispatchTimes run() {
     while (!events_.empty()) {
       const double now = events_.top().time;
       while (!events_.empty() && events_.top().time == now) {
@@ -48,6 +50,7 @@ class Dispatcher {
       refuse_schedule("schedule", concat("deadlock: every ready op is held back, such as ", to_text(ready.front().op)),
                       "allow more activations in flight");
     }
+    return times_;
   }
 
  private:
@@ -76,9 +79,11 @@ class Dispatcher {
     const Op op = ready_[d][*choice].op;
     ready_[d].erase(ready_[d].begin() + static_cast<std::ptrdiff_t>(*choice));
     idle_[d] = false;
+    if (schedule_.programs[d].empty()) times_.first_start[d] = Seconds{now};
     schedule_.programs[d].push_back(op);
     policy_.started(device, op);
     const double end = now + op_time(op.kind, schedule_.stage(op.stage).time).value();
+    times_.last_end[d] = Seconds{end};
     events_.push({end, number_++, device, op, true});
     post_followers(op, end);
     // The next micro-batch of the path may enter once this one has.
@@ -110,12 +115,13 @@ class Dispatcher {
   std::int64_t number_ = 0;
   std::vector<std::vector<ReadyOp>> ready_;
   std::vector<bool> idle_;
+  DispatchTimes times_;
 };
 
 }  // namespace
 
-void dispatch(Schedule& schedule, const std::vector<int>& roots, DispatchPolicy& policy) {
-  Dispatcher(schedule, roots, policy).run();
+DispatchTimes dispatch(Schedule& schedule, const std::vector<int>& roots, DispatchPolicy& policy) {
+  return Dispatcher(schedule, roots, policy).run();
 }
 
 void add_updates(std::vector<Op>& program, int accumulation) {

@@ -25,11 +25,18 @@ class DispatchPolicy {
   virtual void started(int device, const Op& op) = 0;
 };
 
+/// Per device.
+struct DispatchTimes {
+  std::vector<Seconds> first_start;
+  std::vector<Seconds> last_end;
+};
+
 /// Runs micro-batches through the placed stages of `schedule`, the policy choosing among ready ops, and fills the op
 /// lists with the order in which they ran. Micro-batch i enters at stage `roots[i % roots.size()]`; entries of one
 /// root are offered in order, one at a time. All arrivals of one moment are known before any device chooses.
 /// Ends with InputError if the policy refuses all that is ready and nothing is running (a deadlock).
-void dispatch(Schedule& schedule, const std::vector<int>& roots, DispatchPolicy& policy);
+///   returns when each device started first and ended last
+[[nodiscard]] DispatchTimes dispatch(Schedule& schedule, const std::vector<int>& roots, DispatchPolicy& policy);
 
 /// Puts an update of each stage after every `accumulation` of its backwards.
 void add_updates(std::vector<Op>& program, int accumulation);

@@ -21,5 +21,6 @@ namespace hpplan {
 [[nodiscard]] Schedule make_pipedream_2bw(const ScheduleRequest& request);
 [[nodiscard]] Schedule make_paci(const ScheduleRequest& request);
 [[nodiscard]] Schedule make_amdp(const ScheduleRequest& request);
+[[nodiscard]] Schedule make_octopipe(const ScheduleRequest& request);
 
 }  // namespace hpplan

@@ -64,7 +64,7 @@ Schedule make_paci(const ScheduleRequest& request) {
   schedule.accumulation = accumulation_of(request);
   place_linear(schedule, request);
   PaciPolicy policy(request.stage_count);
-  dispatch(schedule, {0}, policy);
+  (void)dispatch(schedule, {0}, policy);
   for (std::vector<Op>& program : schedule.programs) add_updates(program, schedule.accumulation);
   return schedule;
 }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/range.hpp"
 #include "schedule/stage_time.hpp"
 
 namespace hpplan {
@@ -36,6 +37,7 @@ struct PlacedStage {
   int next = -1;            // -1 for the last
   StageTime time;           // its link counts only when `next` is on another device
   double activation = 1.0;  // what one micro-batch keeps here, in activations of a whole stage
+  LayerRange layers;        // of families that partition the layers themselves; empty otherwise
 };
 
 /// Which weights a backward uses when updates happen while micro-batches are in flight.
@@ -64,6 +66,7 @@ struct Schedule {
   double joined_time = 1.0;             // time of joined ops over the sum of their times
   std::vector<PlacedStage> stages;
   std::vector<std::vector<Op>> programs;  // per device, in execution order
+  Seconds lower_bound;                    // of families that search: what no plan of theirs can beat; 0 otherwise
   std::vector<std::string> notes;
 
   [[nodiscard]] const PlacedStage& stage(int index) const { return stages[static_cast<std::size_t>(index)]; }

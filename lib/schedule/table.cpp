@@ -26,6 +26,8 @@ const std::vector<ScheduleFamily>& schedule_families() {
       {"paci", "asynchronous, one weight version, no stash; bounded drift", "", make_paci},
       {"amdp", "asynchronous, half as many pipelines as stages on a ring; drift at most 1",
        "stages even, micro-batches a multiple of stages", make_amdp},
+      {"octopipe", "partition, placement and order of unlike layers found together", "at least one layer per device",
+       make_octopipe},
   };
   return kFamilies;
 }

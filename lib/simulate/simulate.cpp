@@ -270,6 +270,74 @@ Simulation simulate(const Schedule& schedule, LinkSemantics links) {
   return result;
 }
 
+namespace {
+
+/// A message appears at the end of its sender (+1) and is gone at the start of its reader (-1).
+struct MessageEvent {
+  int from = 0;
+  int to = 0;
+  Seconds time;
+  int change = 0;
+};
+
+/// Start or end times of forwards or backwards by (micro-batch, stage).
+std::vector<Seconds> times_of(const Schedule& schedule, const Simulation& simulation, bool backward, bool end) {
+  std::vector<Seconds> result(schedule.stages.size() * static_cast<std::size_t>(schedule.micro_batches));
+  for (std::size_t d = 0; d < schedule.programs.size(); ++d) {
+    for (std::size_t k = 0; k < schedule.programs[d].size(); ++k) {
+      const Op& op = schedule.programs[d][k];
+      if (op.kind == OpKind::Update || op.kind == OpKind::WeightGradient) continue;
+      if ((op.kind != OpKind::Forward) != backward) continue;
+      const OpTime& time = simulation.times[d][k];
+      result[static_cast<std::size_t>(op.micro_batch) * schedule.stages.size() + static_cast<std::size_t>(op.stage)] =
+          end ? time.end : time.start;
+    }
+  }
+  return result;
+}
+
+void add_messages(const Schedule& schedule, const Simulation& simulation, bool backward,
+                  std::vector<MessageEvent>& events) {
+  const std::vector<Seconds> ends = times_of(schedule, simulation, backward, true);
+  const std::vector<Seconds> starts = times_of(schedule, simulation, backward, false);
+  const std::size_t count = schedule.stages.size();
+  for (std::size_t s = 0; s < count; ++s) {
+    const int receiver = backward ? schedule.stages[s].previous : schedule.stages[s].next;
+    if (receiver < 0) continue;
+    const int from = schedule.stages[s].device;
+    const int to = schedule.stage(receiver).device;
+    if (from == to) continue;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(schedule.micro_batches); ++i) {
+      const Seconds sent = ends[i * count + s];
+      if (sent == Seconds{}) continue;  // this micro-batch takes another path
+      events.push_back({from, to, sent, 1});
+      events.push_back({from, to, starts[i * count + static_cast<std::size_t>(receiver)], -1});
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<std::vector<int>> message_slots(const Schedule& schedule, const Simulation& simulation) {
+  std::vector<MessageEvent> events;
+  add_messages(schedule, simulation, false, events);
+  add_messages(schedule, simulation, true, events);
+  // Arrivals first: a slot is free only after its reader has started.
+  std::stable_sort(events.begin(), events.end(), [](const MessageEvent& a, const MessageEvent& b) {
+    return a.time != b.time ? a.time < b.time : a.change > b.change;
+  });
+  const std::size_t devices = static_cast<std::size_t>(schedule.device_count);
+  std::vector<std::vector<int>> now(devices, std::vector<int>(devices, 0));
+  std::vector<std::vector<int>> most = now;
+  for (const MessageEvent& event : events) {
+    int& level = now[static_cast<std::size_t>(event.from)][static_cast<std::size_t>(event.to)];
+    level += event.change;
+    int& peak = most[static_cast<std::size_t>(event.from)][static_cast<std::size_t>(event.to)];
+    peak = std::max(peak, level);
+  }
+  return most;
+}
+
 double peak_in_stages(const Schedule& schedule, const Simulation& simulation, int device) {
   double weight = 1.0;
   for (const PlacedStage& stage : schedule.stages) {
