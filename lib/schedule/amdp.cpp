@@ -109,7 +109,8 @@ class RingPolicy : public DispatchPolicy {
   RingPolicy(const Schedule& schedule, int depth)
       : schedule_(schedule), depth_(depth), in_flight_(static_cast<std::size_t>(depth / 2), 0) {}
 
-  std::optional<std::size_t> choose(int, const std::vector<ReadyOp>& ready, Seconds) override {
+  std::optional<std::size_t> choose(int, const std::vector<ReadyOp>& ready, const std::vector<ReadyOp>&,
+                                    Seconds) override {
     for (std::size_t k = 0; k < ready.size(); ++k) {
       const Op& op = ready[k].op;
       const bool enters = op.kind == OpKind::Forward && schedule_.stage(op.stage).previous < 0;

@@ -29,6 +29,7 @@ class Dispatcher {
       : schedule_(schedule), roots_(roots), policy_(policy) {
     const std::size_t devices = static_cast<std::size_t>(schedule.device_count);
     ready_.resize(devices);
+    coming_.resize(devices);
     idle_.assign(devices, true);
     times_.first_start.resize(devices);
     times_.last_end.resize(devices);
@@ -60,10 +61,17 @@ class Dispatcher {
       idle_[device] = true;
     } else {
       ready_[device].push_back({event.op, Seconds{event.time}});
+      std::vector<ReadyOp>& coming = coming_[device];
+      coming.erase(
+          std::find_if(coming.begin(), coming.end(), [&](const ReadyOp& other) { return other.op == event.op; }));
     }
   }
 
-  void post(double time, const Op& op) { events_.push({time, number_++, schedule_.stage(op.stage).device, op, false}); }
+  void post(double time, const Op& op) {
+    const int device = schedule_.stage(op.stage).device;
+    events_.push({time, number_++, device, op, false});
+    coming_[static_cast<std::size_t>(device)].push_back({op, Seconds{time}});
+  }
 
   void offer_entry(int root, double time) {
     if (root < schedule_.micro_batches) {
@@ -74,7 +82,7 @@ class Dispatcher {
   void start_next(int device, double now) {
     const std::size_t d = static_cast<std::size_t>(device);
     if (!idle_[d] || ready_[d].empty()) return;
-    const std::optional<std::size_t> choice = policy_.choose(device, ready_[d], Seconds{now});
+    const std::optional<std::size_t> choice = policy_.choose(device, ready_[d], coming_[d], Seconds{now});
     if (!choice) return;
     const Op op = ready_[d][*choice].op;
     ready_[d].erase(ready_[d].begin() + static_cast<std::ptrdiff_t>(*choice));
@@ -114,6 +122,7 @@ class Dispatcher {
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::int64_t number_ = 0;
   std::vector<std::vector<ReadyOp>> ready_;
+  std::vector<std::vector<ReadyOp>> coming_;  // posted and not yet arrived
   std::vector<bool> idle_;
   DispatchTimes times_;
 };

@@ -19,8 +19,9 @@ class DispatchPolicy {
   virtual ~DispatchPolicy() = default;
   /// Index into `ready` of the op that `device` starts at `now`, or nothing to wait for the next event.
   /// `ready` holds at least one op, in the order of arrival.
+  ///   coming  ops on their way to the device, each with its arrival: what an op started now may hold up
   [[nodiscard]] virtual std::optional<std::size_t> choose(int device, const std::vector<ReadyOp>& ready,
-                                                          Seconds now) = 0;
+                                                          const std::vector<ReadyOp>& coming, Seconds now) = 0;
   /// Called when the op chosen starts.
   virtual void started(int device, const Op& op) = 0;
 };

@@ -11,6 +11,7 @@ namespace hpplan {
 [[nodiscard]] Schedule make_interleaved(const ScheduleRequest& request);
 [[nodiscard]] Schedule make_zb_h1(const ScheduleRequest& request);
 [[nodiscard]] Schedule make_zb_h2(const ScheduleRequest& request);
+[[nodiscard]] Schedule make_zb_auto(const ScheduleRequest& request);
 [[nodiscard]] Schedule make_zb_v(const ScheduleRequest& request);
 [[nodiscard]] Schedule make_v_half(const ScheduleRequest& request);
 [[nodiscard]] Schedule make_v_min(const ScheduleRequest& request);

@@ -26,7 +26,8 @@ class OctoPolicy : public DispatchPolicy {
       reserved_[static_cast<std::size_t>(stage.device)] += stage.activation;
   }
 
-  std::optional<std::size_t> choose(int device, const std::vector<ReadyOp>& ready, Seconds) override {
+  std::optional<std::size_t> choose(int device, const std::vector<ReadyOp>& ready, const std::vector<ReadyOp>&,
+                                    Seconds) override {
     std::optional<std::size_t> best;
     for (std::size_t k = 0; k < ready.size(); ++k) {
       if (ready[k].op.kind == OpKind::Forward && !fits(device, ready[k].op)) continue;

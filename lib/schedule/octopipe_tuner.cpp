@@ -10,8 +10,10 @@ namespace hpplan {
 
 namespace {
 
-/// Ops simulated in one search: 2 to 4 s on one core, the same on every machine.
-constexpr std::int64_t kOpBudget = 8'000'000;
+/// Ops simulated in one search: 2 to 4 s on one core for large problems, the same on every machine. Small problems have
+/// fewer plans to look through.
+constexpr std::int64_t kMostOps = 8'000'000;
+constexpr std::int64_t kOpsPerLayer = 120'000;
 constexpr int kSeeds = 6;  // starting points that are improved
 
 /// SplitMix64: the same numbers everywhere, unlike the standard distributions.
@@ -49,6 +51,7 @@ enum class Phase { Partition, Placement, Schedule };
 class Tuner {
  public:
   explicit Tuner(const OctoProblem& problem) : problem_(problem) {
+    budget_ = std::min(kMostOps, kOpsPerLayer * layer_count());
     smallest_layer_ = Seconds{1e300};
     for (const LayerTime& layer : problem.layers) {
       smallest_layer_ = std::min(smallest_layer_, layer.forward + layer.backward + layer.weight_gradient);
@@ -58,7 +61,7 @@ class Tuner {
   [[nodiscard]] OctoPlan run() {
     std::vector<Candidate> seeds = make_seeds();
     Candidate best = seeds.front();
-    const std::int64_t share = (kOpBudget - ops_) / static_cast<std::int64_t>(seeds.size());
+    const std::int64_t share = (budget_ - ops_) / static_cast<std::int64_t>(seeds.size());
     for (const Candidate& seed : seeds) improve(seed, ops_ + share, best);
     return best.plan;
   }
@@ -107,7 +110,7 @@ class Tuner {
       }
       seed.score = evaluate(seed.plan);
       seeds.push_back(std::move(seed));
-      if (ops_ > kOpBudget / 3) break;
+      if (ops_ > budget_ / 3) break;
     }
     if (seeds.empty()) {
       refuse_schedule("memory-limit", "no plan holds so little",
@@ -242,6 +245,7 @@ class Tuner {
   Random random_;
   Seconds smallest_layer_;
   std::int64_t ops_ = 0;
+  std::int64_t budget_ = 0;
 };
 
 }  // namespace

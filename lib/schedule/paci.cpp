@@ -16,7 +16,8 @@ class PaciPolicy : public DispatchPolicy {
  public:
   explicit PaciPolicy(int stages) : stages_(stages), in_flight_(static_cast<std::size_t>(stages), 0) {}
 
-  std::optional<std::size_t> choose(int device, const std::vector<ReadyOp>& ready, Seconds) override {
+  std::optional<std::size_t> choose(int device, const std::vector<ReadyOp>& ready, const std::vector<ReadyOp>&,
+                                    Seconds) override {
     std::optional<std::size_t> forward;
     for (std::size_t k = 0; k < ready.size(); ++k) {
       if (ready[k].op.kind == OpKind::Backward) return k;

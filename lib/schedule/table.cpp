@@ -13,6 +13,8 @@ const std::vector<ScheduleFamily>& schedule_families() {
        make_interleaved},
       {"zb-h1", "zero bubble with split backward, memory of 1F1B", "micro-batches >= stages", make_zb_h1},
       {"zb-h2", "zero bubble with split backward, twice the memory", "micro-batches >= 2*stages-1", make_zb_h2},
+      {"zb-auto", "zero bubble searched under --memory-limit (default: as many as stages)", "memory limit >= 1",
+       make_zb_auto},
       {"zb-v", "zero bubble, two chunks per device in a V", "micro-batches >= 2*stages", make_zb_v},
       {"v-half", "two chunks in a V, about half the memory of 1F1B", "micro-batches >= stages", make_v_half},
       {"v-min", "two chunks in a V, about a third of the memory of 1F1B", "micro-batches >= stages", make_v_min},
