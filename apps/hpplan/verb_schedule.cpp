@@ -29,7 +29,7 @@ struct ScheduleOptions {
   std::optional<double> memory_limit;
   std::optional<int> max_drift;
   int accumulation = 0;
-  double weight_gradient_memory = 1.0;
+  std::optional<double> weight_gradient_memory;
   double overlap = 1.0;
   std::string links = "asynchronous";
   std::string layers;
@@ -199,7 +199,8 @@ void add_shape_options(CLI::App& verb, ScheduleOptions& options) {
   verb.add_option("--accumulation", options.accumulation, "micro-batches per update; for asynchronous families")
       ->type_name("A");
   verb.add_option("--weight-gradient-memory", options.weight_gradient_memory,
-                  "share of an activation kept until the weight gradient (default 1)")
+                  "share of an activation kept until the weight gradient (default 1; zb-auto 0.43, as without fused "
+                  "attention)")
       ->check(CLI::Range(0.0, 1.0))
       ->type_name("SHARE");
   verb.add_option("--overlap", options.overlap,

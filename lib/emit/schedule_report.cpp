@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <iomanip>
 #include <sstream>
 
@@ -44,17 +45,14 @@ const char* to_text(WeightVersions versions) {
   return "";
 }
 
-/// Peaks in the unit in which the family states them. Families with two half stages per device are stated in stages.
+/// Peaks in the unit in which the family's literature states them: chunks for interleaved, else whole stages, of which
+/// a half stage is a half and what waits for its weight gradient may be a part.
 Json peaks(const Schedule& schedule, const Simulation& simulation) {
+  if (schedule.unit == InFlightUnit::Chunk) return simulation.peak_in_flight;
   Json list = Json::array();
-  for (std::size_t d = 0; d < simulation.peak_in_flight.size(); ++d) {
-    if (schedule.unit == InFlightUnit::Chunk) {
-      list.push_back(simulation.peak_in_flight[d]);
-    } else {
-      const double stages = peak_in_stages(schedule, simulation, static_cast<int>(d));
-      const bool whole = stages == std::floor(stages);
-      list.push_back(whole ? Json(static_cast<int>(stages)) : Json(stages));
-    }
+  for (const double held : simulation.peak_activations) {
+    const double rounded = std::round(held * 1e9) / 1e9;  // sums of shares
+    list.push_back(rounded == std::floor(rounded) ? Json(static_cast<std::int64_t>(rounded)) : Json(rounded));
   }
   return list;
 }

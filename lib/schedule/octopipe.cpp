@@ -180,7 +180,7 @@ OctoProblem problem_of(const ScheduleRequest& request) {
   OctoProblem problem;
   problem.device_count = request.stage_count;
   problem.micro_batches = request.micro_batches;
-  problem.weight_gradient_memory = request.weight_gradient_memory;
+  problem.weight_gradient_memory = request.weight_gradient_memory.value_or(1.0);
   problem.layers = request.layers;
   if (!request.times.empty()) problem.link = request.times.front().link;
   if (problem.layers.empty()) {

@@ -36,7 +36,7 @@ Schedule make_schedule(const std::string& family, const ScheduleRequest& request
   schedule.family = family;
   schedule.device_count = device_count;
   schedule.micro_batches = request.micro_batches;
-  schedule.weight_gradient_memory = request.weight_gradient_memory;
+  schedule.weight_gradient_memory = request.weight_gradient_memory.value_or(1.0);
   schedule.joined_time = request.joined_time;
   schedule.programs.resize(static_cast<std::size_t>(device_count));
   return schedule;

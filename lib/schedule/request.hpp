@@ -18,16 +18,17 @@ struct LayerTime {
 
 /// What a family builds its op lists from.
 struct ScheduleRequest {
-  int stage_count = 0;                  // of the pipeline, as the family counts them; at least 1
-  int micro_batches = 0;                // at least 1
-  std::vector<StageTime> times;         // one per stage; or one per chunk, in model order, for families with chunks
-  int chunks = 0;                       // chunks per device; 0: what the family uses by default
-  std::optional<double> memory_limit;   // of the searched families: activations a device may hold, in whole stages
-  std::optional<int> max_drift;         // of the asynchronous families: updates allowed between forward and backward
-  int accumulation = 0;                 // of the asynchronous families: micro-batches per update; 0: the default
-  double weight_gradient_memory = 1.0;  // share of an activation kept from input gradient to weight gradient, 0..1
-  double joined_time = 1.0;             // time of an overlapped forward and backward over the sum of both
-  std::vector<LayerTime> layers;        // of `octopipe`: what to partition; `times` is not used then
+  int stage_count = 0;                 // of the pipeline, as the family counts them; at least 1
+  int micro_batches = 0;               // at least 1
+  std::vector<StageTime> times;        // one per stage; or one per chunk, in model order, for families with chunks
+  int chunks = 0;                      // chunks per device; 0: what the family uses by default
+  std::optional<double> memory_limit;  // of the searched families: activations a device may hold, in whole stages
+  std::optional<int> max_drift;        // of the asynchronous families: updates allowed between forward and backward
+  int accumulation = 0;                // of the asynchronous families: micro-batches per update; 0: the default
+  std::optional<double> weight_gradient_memory;  // share of an activation kept from input to weight gradient, 0..1;
+                                                 // nothing: the family's default
+  double joined_time = 1.0;                      // time of an overlapped forward and backward over the sum of both
+  std::vector<LayerTime> layers;                 // of `octopipe`: what to partition; `times` is not used then
 };
 
 /// Throws InputError about option `field` of a schedule.

@@ -338,14 +338,6 @@ std::vector<std::vector<int>> message_slots(const Schedule& schedule, const Simu
   return most;
 }
 
-double peak_in_stages(const Schedule& schedule, const Simulation& simulation, int device) {
-  double weight = 1.0;
-  for (const PlacedStage& stage : schedule.stages) {
-    if (stage.device == device) weight = stage.activation;
-  }
-  return weight * simulation.peak_in_flight[static_cast<std::size_t>(device)];
-}
-
 std::vector<MemoryPoint> memory_curve(const Schedule& schedule, const Simulation& simulation, int device) {
   const std::vector<Op>& program = schedule.program(device);
   const std::vector<OpTime>& times = simulation.times[static_cast<std::size_t>(device)];

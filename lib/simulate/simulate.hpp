@@ -40,9 +40,6 @@ struct Simulation {
 /// Throws InputError when no device can go on although ops remain; the message names the cycle of waiting ops.
 [[nodiscard]] Simulation simulate(const Schedule& schedule, LinkSemantics links = LinkSemantics::Asynchronous);
 
-/// Peak in flight of a device counted in whole stages: a stage cut into n chunks weighs 1/n each.
-[[nodiscard]] double peak_in_stages(const Schedule& schedule, const Simulation& simulation, int device);
-
 /// Most messages under way or waiting from device a to device b at one moment, as [a][b]: each needs a slot of its own
 /// from the end of the op that sends it to the start of the op that reads it. An executor with at least this many slots
 /// per pair, that sends as soon as a result is there, never waits for a free one in this order of ops.

@@ -1,0 +1,83 @@
+#include <string>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/schedules.hpp"
+
+using namespace hpplan;
+using namespace hpplan::testing;
+
+namespace {
+
+/// Inputs and published bubble rates of 2401.10241 (A100); times in ms, `chunks` of its interleaved runs.
+struct Row {
+  int stages, micro_batches, chunks;
+  double forward, backward, weight_gradient, link;
+  double one_f_one_b, interleaved, h1, h2, one_p, two_p;
+  double hidden, heads;  // of the model, for its memory
+};
+
+const std::vector<Row>& rows() {
+  static const std::vector<Row> kRows = {
+      {8, 24, 3, 18.522, 18.086, 9.337, .601, .2431, .1055, .1585, .1083, .1585, .0433, 2304, 24},
+      {8, 32, 3, 18.513, 18.086, 9.331, .626, .1985, .0818, .1242, .0837, .1242, .0039, 2304, 24},
+      {8, 64, 3, 18.546, 18.097, 9.321, .762, .1240, .0443, .0674, .0444, .0674, .0026, 2304, 24},
+      {8, 24, 4, 29.718, 29.444, 19.927, .527, .2347, .0808, .1323, .0698, .1323, .0029, 4096, 32},
+      {8, 32, 4, 29.802, 29.428, 19.530, .577, .1898, .0628, .1045, .0559, .1045, .0022, 4096, 32},
+      {8, 64, 4, 29.935, 29.621, 19.388, .535, .1091, .0320, .0554, .0294, .0554, .0010, 4096, 32},
+      {16, 48, 3, 11.347, 11.248, 8.132, .377, .2552, .1104, .1397, .0672, .1397, .0066, 5120, 40},
+      {16, 64, 3, 11.307, 11.254, 8.101, .379, .2082, .0852, .1088, .0516, .1088, .0054, 5120, 40},
+      {16, 128, 3, 11.325, 11.308, 8.109, .378, .1251, .0445, .0576, .0266, .0576, .0028, 5120, 40},
+      {32, 96, 2, 10.419, 10.207, 7.715, .408, .2646, .1493, .1421, .0641, .1421, .0038, 6144, 48},
+      {32, 128, 2, 10.408, 10.204, 7.703, .408, .2168, .1164, .1106, .0490, .1106, .0029, 6144, 48},
+      {32, 256, 2, 10.402, 10.248, 7.698, .460, .1352, .0624, .0594, .0257, .0594, .0018, 6144, 48},
+  };
+  return kRows;
+}
+
+ScheduleRequest request_of(const Row& row) {
+  return equal_stages(row.stages, row.micro_batches, row.forward, row.backward, row.weight_gradient, row.link);
+}
+
+}  // namespace
+
+TEST_CASE("published bubble rates: 1F1B, ZB-H1 and ZB-H2 to four digits, with asynchronous links", "[zero-bubble]") {
+  for (const Row& row : rows()) {
+    CAPTURE(row.stages, row.micro_batches, row.hidden);
+    CHECK(run("1f1b", request_of(row)).bubble_rate == Approx(row.one_f_one_b).margin(6e-5));
+    CHECK(run("zb-h1", request_of(row)).bubble_rate == Approx(row.h1).margin(6e-5));
+    CHECK(run("zb-h2", request_of(row)).bubble_rate == Approx(row.h2).margin(6e-5));
+  }
+}
+
+TEST_CASE("published bubble rates: interleaved to four digits once P links are hidden", "[zero-bubble]") {
+  // Megatron's list costs m T + (P-1) T/v + 2 (vP-1) c in our simulation, T = F+B+W: every link of a micro-batch's way
+  // counts once. The published rates leave out P of them, in all 12 rows.
+  for (const Row& row : rows()) {
+    CAPTURE(row.stages, row.micro_batches, row.hidden);
+    const Simulation result = run("interleaved", with_chunks(request_of(row), row.chunks));
+    const double work = row.forward + row.backward + row.weight_gradient;
+    const double links = 2.0 * (row.chunks * row.stages - 1) * row.link;
+    CHECK(result.span.value() ==
+          Approx(row.micro_batches * work + (row.stages - 1) * work / row.chunks + links).epsilon(1e-9));
+    const double published_cost = result.span.value() - row.stages * row.link;
+    CHECK(1.0 - row.micro_batches * work / published_cost == Approx(row.interleaved).margin(6e-5));
+  }
+}
+
+TEST_CASE("published bubble rates: zb-auto at limits of P and 2P is at most 0.003 above", "[zero-bubble]") {
+  for (const Row& row : rows()) {
+    CAPTURE(row.stages, row.micro_batches, row.hidden);
+    ScheduleRequest request = request_of(row);
+    // Bytes per token and layer: 34 h + 5 a s after the forward, 32 h after the input gradient.
+    request.weight_gradient_memory = 32 * row.hidden / (34 * row.hidden + 5 * row.heads * 1024);
+    const auto rate_within = [&](double limit) {
+      request.memory_limit = limit;
+      const Simulation result = run("zb-auto", request);
+      for (const double held : result.peak_activations) CHECK(held <= limit + 1e-9);
+      return result.bubble_rate;
+    };
+    CHECK(rate_within(row.stages) <= row.one_p + 0.003);
+    if (row.stages <= 16 || row.micro_batches <= 96) CHECK(rate_within(2.0 * row.stages) <= row.two_p + 0.003);
+  }
+}
