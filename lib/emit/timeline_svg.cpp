@@ -118,13 +118,18 @@ class Timeline {
   }
 
  private:
-  /// Wide enough for a number in the usual op.
+  /// Wide enough for a number in the usual op: neither the shortest (an embedding) nor the longest decides.
   [[nodiscard]] double chart_width() const {
-    double shortest_op = end_;
-    for (const PlacedStage& stage : schedule_.stages) {
-      if (stage.time.forward > Seconds{}) shortest_op = std::min(shortest_op, stage.time.forward.value());
+    std::vector<double> lengths;
+    for (const std::vector<OpTime>& times : simulation_.times) {
+      for (const OpTime& time : times) {
+        if (time.end > time.start) lengths.push_back((time.end - time.start).value());
+      }
     }
-    return end_ / shortest_op * (kLabelWidth + 3);
+    if (lengths.empty()) return kMinWidth;
+    const auto quartile = lengths.begin() + static_cast<std::ptrdiff_t>(lengths.size() / 4);
+    std::nth_element(lengths.begin(), quartile, lengths.end());
+    return end_ / *quartile * (kLabelWidth + 3);
   }
   [[nodiscard]] double x_of(double time) const { return kLeft + time / end_ * width_; }
 
