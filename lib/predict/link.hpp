@@ -1,0 +1,25 @@
+#pragma once
+
+#include "domain/plan.hpp"
+#include "predict/problem.hpp"
+
+namespace hpplan {
+
+/// The link between two consecutive stages as placed. Stages on one node use its intra-node bandwidth; otherwise the
+/// smaller of both sides' inter-node bandwidth, where a stage owns of each node's bandwidth the share of that node's
+/// devices it holds, and the limit between the two node groups applies per node in the same way.
+[[nodiscard]] Link stage_link(const Problem& problem, const StagePlan& from, const StagePlan& to);
+
+/// Time of one micro-batch's boundary tensor over that link, one way.
+[[nodiscard]] Seconds link_time(const Problem& problem, const StagePlan& from, const StagePlan& to, int micro_batch);
+
+/// The best link that `devices_a` devices of `group_a` and `devices_b` of `group_b` can have over all placements;
+/// never slower than stage_link of any placement.
+[[nodiscard]] Link best_link(const Problem& problem, int group_a, int devices_a, int group_b, int devices_b);
+
+/// Link of two stages on different nodes.
+[[nodiscard]] Link outer_link(const Problem& problem, int group_a, int devices_a, int group_b, int devices_b);
+
+[[nodiscard]] Seconds transfer_time(Bytes size, const Link& link);
+
+}  // namespace hpplan

@@ -1,0 +1,200 @@
+#include "predict/stage.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.hpp"
+#include "base/diagnostic.hpp"
+#include "base/text.hpp"
+
+namespace hpplan {
+
+namespace {
+
+Bytes state_bytes(double parameters, double bytes_each) {
+  return Bytes{static_cast<std::int64_t>(std::llround(parameters * bytes_each))};
+}
+
+bool holds_both_ends(const ModelSpec& model, LayerRange layers) {
+  return layers.contains(0) && layers.contains(model.layer_count() - 1);
+}
+
+/// A tied matrix is held once by a stage that has both the embedding and the head.
+double parameters_on_device(const Problem& problem, const StageQuery& query) {
+  const ModelSpec& model = problem.model;
+  double parameters = 0.0;
+  for (int layer = query.layers.first; layer < query.layers.last; ++layer) {
+    parameters += problem.costs.parameters(query.group, query.tensor_parallel,
+                                           model.layers[static_cast<std::size_t>(layer)]);
+  }
+  if (model.tied_embeddings && holds_both_ends(model, query.layers)) {
+    const double rows = padded_vocabulary(model, query.tensor_parallel);
+    parameters -= rows / query.tensor_parallel * model.hidden;
+  }
+  return parameters;
+}
+
+/// Receive and send buffers: an activation and its gradient for each neighbouring stage.
+Bytes communication_buffers(const ModelSpec& model, const StageQuery& query) {
+  const int neighbours = (query.layers.first > 0 ? 1 : 0) + (query.layers.last < model.layer_count() ? 1 : 0);
+  return boundary_bytes(model, query.samples()) * (2 * neighbours);
+}
+
+void add_states(const Problem& problem, const StageQuery& query, StageBase& base) {
+  const StateBytes& state = problem.model.state;
+  const bool sharded = problem.job.optimizer_sharding == OptimizerSharding::StageDataParallel;
+  const double optimizer_share = sharded ? query.data_parallel : 1;
+  base.memory.parameters = state_bytes(base.parameters, state.parameter);
+  base.memory.gradients = state_bytes(base.parameters, state.gradient);
+  base.memory.optimizer = state_bytes(base.parameters, state.optimizer / optimizer_share);
+}
+
+}  // namespace
+
+const char* to_text(RejectReason reason) {
+  switch (reason) {
+    case RejectReason::DeviceMemory: return "device memory";
+    case RejectReason::NoProfile: return "no profile";
+    case RejectReason::TooFewDevices: return "too few devices";
+    case RejectReason::BatchNotReachable: return "batch not reachable";
+    case RejectReason::Constraint: return "constraint";
+  }
+  check_invariant(false, "known reason");
+  return "";
+}
+
+Bytes boundary_bytes(const ModelSpec& model, int samples) {
+  return Bytes{static_cast<std::int64_t>(samples) * model.sequence * model.hidden * model.activation_bytes};
+}
+
+StageBase stage_base(const Problem& problem, const StageQuery& query) {
+  StageBase base;
+  for (int layer = query.layers.first; layer < query.layers.last; ++layer) {
+    const int kind = problem.model.layers[static_cast<std::size_t>(layer)];
+    const LayerCost& cost = problem.costs.at(query.group, query.tensor_parallel, query.samples(), kind);
+    base.forward += cost.forward;
+    base.backward += cost.backward;
+    base.weight_gradient += cost.weight_gradient;
+    base.saved += cost.saved;
+    base.memory.workspace = std::max(base.memory.workspace, cost.workspace);
+    base.provenance = std::max(base.provenance, cost.provenance);
+  }
+  base.parameters = parameters_on_device(problem, query);
+  add_states(problem, query, base);
+  base.memory.activations = base.saved * query.in_flight;
+  base.memory.workspace += communication_buffers(problem.model, query);
+  base.memory.other = problem.job.framework_overhead;
+  return base;
+}
+
+std::vector<RecomputeItem> recompute_items(const Problem& problem, const StageQuery& query) {
+  std::vector<RecomputeItem> items;
+  for (int layer = query.layers.first; layer < query.layers.last; ++layer) {
+    const int kind = problem.model.layers[static_cast<std::size_t>(layer)];
+    const auto known =
+        std::find_if(items.begin(), items.end(), [&](const RecomputeItem& item) { return item.kind == kind; });
+    if (known != items.end()) {
+      ++known->layers;
+      continue;
+    }
+    const LayerCost& cost = problem.costs.at(query.group, query.tensor_parallel, query.samples(), kind);
+    if (cost.recompute.size() > 1) items.push_back({kind, 1, cost.recompute});
+  }
+  // By kind, so that the answer does not depend on which kind comes first in the stage.
+  std::sort(items.begin(), items.end(), [](const auto& a, const auto& b) { return a.kind < b.kind; });
+  return items;
+}
+
+StageEstimate estimate_stage(const Problem& problem, const StageQuery& query, std::span<const RecomputeCount> counts) {
+  const StageBase base = stage_base(problem, query);
+  StageEstimate estimate{base.forward, base.backward, base.weight_gradient, base.memory,
+                         {counts.begin(), counts.end()}, base.provenance};
+  Bytes live;
+  for (const RecomputeCount& count : counts) {
+    const LayerCost& cost = problem.costs.at(query.group, query.tensor_parallel, query.samples(), count.kind);
+    const RecomputeChoice& choice = cost.recompute[static_cast<std::size_t>(count.choice)];
+    estimate.backward += choice.extra * static_cast<double>(count.layers);
+    estimate.memory.activations -= choice.freed * count.layers * query.in_flight;
+    live = std::max(live, choice.live);
+  }
+  estimate.memory.workspace += live;
+  return estimate;
+}
+
+std::variant<StageEstimate, Rejection> predict_stage(const Problem& problem, const StageQuery& query) {
+  const StageBase base = stage_base(problem, query);
+  const Bytes capacity = problem.capacity(query.group);
+  const std::vector<RecomputeItem> items = recompute_items(problem, query);
+  const auto selection = cheapest_recompute(items, query.in_flight, base.memory.total() - capacity);
+  if (selection) return estimate_stage(problem, query, selection->counts);
+
+  const Bytes needed = base.memory.total() - largest_relief(items, query.in_flight);
+  return Rejection{RejectReason::DeviceMemory, -1, needed, capacity,
+                   concat("layers ", query.layers.first, "..", query.layers.last - 1, " on ",
+                          problem.cluster.type_of(query.group).name, " with TP ", query.tensor_parallel, ", DP ",
+                          query.data_parallel, ", micro-batch ", query.micro_batch, ", ", query.in_flight,
+                          " in flight: needs ", pretty(needed), " per device even with full recomputation, has ",
+                          pretty(capacity))};
+}
+
+Seconds optimizer_time(const Problem& problem, int group, int tensor_parallel, int data_parallel, double parameters) {
+  const bool sharded = problem.job.optimizer_sharding == OptimizerSharding::StageDataParallel;
+  const double updated = sharded ? parameters / data_parallel : parameters;
+  const DeviceType& type = problem.cluster.type_of(group);
+  const auto measured = problem.profiles.optimizer_time(problem.model, type, tensor_parallel, updated);
+  if (measured) return *measured;
+  const StateBytes& state = problem.model.state;
+  const double moved = updated * (state.parameter + state.gradient + 2.0 * state.optimizer);
+  return Seconds{moved / type.memory_bandwidth.value()};
+}
+
+std::vector<RecomputeRange> recompute_ranges(const Problem& problem, const StageQuery& query,
+                                             std::span<const RecomputeCount> counts) {
+  std::vector<RecomputeCount> left(counts.begin(), counts.end());
+  std::sort(left.begin(), left.end(), [](const auto& a, const auto& b) { return a.choice > b.choice; });
+  std::vector<RecomputeRange> ranges;
+  for (int layer = query.layers.first; layer < query.layers.last; ++layer) {
+    const int kind = problem.model.layers[static_cast<std::size_t>(layer)];
+    const auto next =
+        std::find_if(left.begin(), left.end(), [&](const auto& count) { return count.kind == kind && count.layers > 0; });
+    if (next == left.end()) continue;
+    --next->layers;
+    const LayerCost& cost = problem.costs.at(query.group, query.tensor_parallel, query.samples(), kind);
+    const auto& operators = cost.recompute[static_cast<std::size_t>(next->choice)].operators;
+    if (!ranges.empty() && ranges.back().layers.last == layer && ranges.back().operators == operators) {
+      ++ranges.back().layers.last;
+    } else {
+      ranges.push_back({{layer, layer + 1}, operators});
+    }
+  }
+  return ranges;
+}
+
+std::vector<RecomputeCount> recompute_counts(const Problem& problem, const StageQuery& query,
+                                             std::span<const RecomputeRange> ranges) {
+  std::vector<RecomputeCount> counts;
+  for (const RecomputeRange& range : ranges) {
+    for (int layer = range.layers.first; layer < range.layers.last; ++layer) {
+      const int kind = problem.model.layers[static_cast<std::size_t>(layer)];
+      const auto& choices = problem.costs.at(query.group, query.tensor_parallel, query.samples(), kind).recompute;
+      const auto found = std::find_if(choices.begin(), choices.end(),
+                                      [&](const RecomputeChoice& choice) { return choice.operators == range.operators; });
+      if (found == choices.end()) {
+        throw InputError(Diagnostic{"", 0, 0, "recompute",
+                                    concat("layer ", layer, " cannot recompute {", join(range.operators, ", "), "}"),
+                                    "use an operator set that `hpplan profile show` lists for this layer"});
+      }
+      const int choice = static_cast<int>(found - choices.begin());
+      const auto known = std::find_if(counts.begin(), counts.end(),
+                                      [&](const auto& count) { return count.kind == kind && count.choice == choice; });
+      if (known != counts.end()) {
+        ++known->layers;
+      } else if (choice > 0) {
+        counts.push_back({kind, choice, 1});
+      }
+    }
+  }
+  return counts;
+}
+
+}  // namespace hpplan

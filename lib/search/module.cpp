@@ -1,1 +1,0 @@
-// Replaced as the module grows: a static library needs one source file.
