@@ -43,6 +43,16 @@ bool ResourceSpace::contains(int outer, int inner) const {
   return true;
 }
 
+int ResourceSpace::block(int group) const {
+  const auto g = static_cast<std::size_t>(group);
+  return strides_[g] * (limits_[g] + 1);
+}
+
+int ResourceSpace::run(int group, int devices) const {
+  const auto g = static_cast<std::size_t>(group);
+  return strides_[g] * std::max(0, limits_[g] + 1 - devices / units_[g]);
+}
+
 std::vector<int> port_sizes(const NodeGroup& group, const Constraints& constraints) {
   std::set<int> sizes;
   if (!constraints.whole_nodes) {
@@ -82,7 +92,7 @@ Space make_space(const Problem& problem, int min_devices) {
     const NodeGroup& group = problem.cluster.node_groups[static_cast<std::size_t>(g)];
     int unit = 0;
     for (const int size : port_sizes(group, problem.job.constraints)) {
-      if (size < std::min(min_devices, group.devices_per_node)) continue;
+      if (size % std::min(min_devices, group.device_count()) != 0) continue;
       const Port port{g, size};
       std::vector<Split> splits = splits_of(problem, port);
       if (splits.empty()) continue;

@@ -37,6 +37,9 @@ class ResourceSpace {
   [[nodiscard]] int limit(int group) const;                      // in devices, rounded down to units
   [[nodiscard]] bool fits(int index, int group, int devices) const;  // index + devices stays inside the limits
   [[nodiscard]] bool contains(int outer, int inner) const;       // inner <= outer in every group
+  /// Vectors that leave room for `devices` of `group` form runs of run() indices, one at the start of every block().
+  [[nodiscard]] int block(int group) const;
+  [[nodiscard]] int run(int group, int devices) const;
 
  private:
   std::vector<int> limits_;    // in units
@@ -63,7 +66,7 @@ struct Space {
 /// node, and whole nodes.
 [[nodiscard]] std::vector<int> port_sizes(const NodeGroup& group, const Constraints& constraints);
 
-/// `min_devices` > 1 leaves out ports smaller than this share of a node (a coarser space for a first look).
+/// `min_devices` > 1 keeps only ports that are multiples of it: a coarser space with fewer resource vectors.
 [[nodiscard]] Space make_space(const Problem& problem, int min_devices = 1);
 
 }  // namespace hpplan

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "search/candidate.hpp"
+#include "search/pipeline_table.hpp"
+
+namespace hpplan {
+
+/// A part of the search space: plans that hold each layer `replicas.first` to `replicas.last` times (the least over
+/// layers) and whose largest own share of the gradient sync lies in [sync_low, sync_high).
+struct BranchRange {
+  int replicas_first = 1;
+  int replicas_last = 1;
+  double sync_low = 0.0;
+  double sync_high = kInfinity;
+};
+
+/// One pipeline of a relaxed plan.
+struct RelaxedPipeline {
+  int micro_batch = 1;
+  int micro_batches = 1;
+  int vector = 0;
+};
+
+/// The relaxation of one branch: pipelines cost their g of the pipeline table, the batch need not be met exactly.
+class Branch {
+ public:
+  /// Nothing above `limit` is of interest, now or later.
+  Branch(SearchTables& tables, const BranchRange& range, double limit, int threads);
+
+  [[nodiscard]] const BranchRange& range() const { return range_; }
+  [[nodiscard]] double limit() const { return limit_; }
+
+  /// Pipelines that finish the global batch by `target` in the relaxation, or nothing: then no plan of this branch is
+  /// as fast as `target`.
+  [[nodiscard]] std::optional<std::vector<RelaxedPipeline>> relaxed(double target);
+
+  /// A candidate for each relaxed pipeline.
+  [[nodiscard]] std::vector<Candidate> candidates(const std::vector<RelaxedPipeline>& pipelines);
+
+  /// Most samples that one pipeline on vector v can finish by `target` (an upper bound), over all micro-batch sizes.
+  [[nodiscard]] std::vector<std::int64_t> samples_by(double target);
+  [[nodiscard]] int most_micro_batches(int micro_batch, int v, double target);
+
+  [[nodiscard]] std::int64_t transitions() const { return transitions_; }
+  [[nodiscard]] std::int64_t tables_built() const { return tables_built_; }
+  [[nodiscard]] std::int64_t tables_reused() const { return tables_reused_; }
+
+  /// The pipeline table of (b, m) for this branch; values above `limit` are dropped.
+  [[nodiscard]] std::unique_ptr<PipelineTable> table(int micro_batch, int micro_batches, double limit);
+
+  /// Largest own share of the gradient sync over the stages of the candidates.
+  [[nodiscard]] double sync_share(const std::vector<Candidate>& candidates) const;
+
+  /// Most samples within vector n by at most (and exactly) P pipelines: [P][n].
+  [[nodiscard]] std::vector<std::vector<std::int64_t>> global_table(const std::vector<std::int64_t>& samples) const;
+  [[nodiscard]] int pipelines_first() const { return pipelines_first_; }
+  [[nodiscard]] int pipelines_last() const { return pipelines_last_; }
+
+ private:
+  struct Slice {
+    int micro_batches = 0;
+    std::vector<double> least;   // least g over resource vectors
+  };
+  struct Size {
+    int micro_batch = 1;
+    std::unique_ptr<OptionTable> options;
+    std::vector<double> rates;   // per group: samples' share of one device per second, at best
+    double fixed = 0.0;          // least tail of any stage
+    std::map<int, std::vector<double>> slices;   // by number of micro-batches
+  };
+  struct Bracket {
+    std::vector<int> low;    // confirmed
+    std::vector<int> high;   // upper bound
+  };
+
+  void add_size(int micro_batch);
+  void compute_slice(Size& size, int micro_batches);
+  [[nodiscard]] Bracket bracket(const Size& size, double target) const;
+  void tighten(const Size& size, int micro_batches, const std::vector<double>& least, double target,
+               Bracket& bracket) const;
+
+  SearchTables* tables_;
+  BranchRange range_;
+  double limit_;
+  int threads_;
+  int pipelines_first_ = 1;
+  int pipelines_last_ = 1;
+  std::vector<Size> sizes_;
+  std::int64_t transitions_ = 0;
+  std::int64_t tables_built_ = 0;
+  std::int64_t tables_reused_ = 0;
+};
+
+}  // namespace hpplan

@@ -1,0 +1,111 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "domain/plan.hpp"
+#include "predict/problem.hpp"
+#include "schedule/stage_time.hpp"
+#include "search/space.hpp"
+#include "search/stage_table.hpp"
+
+namespace hpplan {
+
+/// One stage of a candidate pipeline: everything but the place of its devices.
+struct CandidateStage {
+  int port = 0;
+  Split split;
+  LayerRange layers;
+
+  friend auto operator<=>(const CandidateStage&, const CandidateStage&) = default;
+};
+
+/// A pipeline before its devices are placed and its number of micro-batches is chosen. Recomputation follows from both.
+struct Candidate {
+  int micro_batch = 1;
+  std::vector<CandidateStage> stages;
+
+  friend auto operator<=>(const Candidate&, const Candidate&) = default;
+};
+
+/// Stage tables and link times of every micro-batch size, built on first use and then shared (CPC). Not thread-safe.
+class SearchTables {
+ public:
+  SearchTables(const Problem& problem, const Space& space, int threads);
+
+  [[nodiscard]] const Problem& problem() const { return *problem_; }
+  [[nodiscard]] const Space& space() const { return *space_; }
+  [[nodiscard]] const RangeClasses& ranges() const { return ranges_; }
+  [[nodiscard]] const StageTable& stages(int micro_batch);
+  /// [from port * ports + to port]: seconds of one micro-batch's tensor over the best link; infinity where the job
+  /// forbids the neighbourhood (type-pure pipelines).
+  [[nodiscard]] const std::vector<double>& transfers(int micro_batch);
+
+ private:
+  const Problem* problem_;
+  const Space* space_;
+  RangeClasses ranges_;
+  int threads_;
+  std::map<int, std::unique_ptr<StageTable>> stages_;
+  std::map<int, std::vector<double>> transfers_;
+};
+
+/// Times of one pipeline by number of micro-batches, remembered. Infinity where a stage does not fit.
+class PipelineTimer {
+ public:
+  /// links[s]: seconds of the transfer from stage s to s + 1.
+  PipelineTimer(SearchTables& tables, const Candidate& candidate, std::vector<double> links);
+
+  [[nodiscard]] double time(int micro_batches);
+  /// Largest m in [0, most] whose time is at most `limit`; times never fall with m.
+  [[nodiscard]] int most_within(double limit, int most);
+  [[nodiscard]] int micro_batch() const { return micro_batch_; }
+
+ private:
+  const StageTable* table_;
+  int micro_batch_;
+  std::vector<int> variants_;
+  std::vector<int> classes_;
+  std::vector<double> links_;
+  std::map<int, double> known_;
+};
+
+/// Splits the global batch: the m_i >= 1 with sum of micro_batch_i * m_i == global_batch that minimise the slowest
+/// pipeline (search-notes C.6); nothing if no split is exact or every split exceeds `limit`.
+struct Allocation {
+  std::vector<int> micro_batches;
+  double time = 0.0;
+};
+[[nodiscard]] std::optional<Allocation> allocate(std::vector<PipelineTimer>& timers, int global_batch, double limit);
+
+/// Node of every stage of every pipeline: nodes[pipeline][stage] lists the nodes (one, or several whole ones).
+using Placement = std::vector<std::vector<std::vector<int>>>;
+
+/// Calls `visit` with placements of the stages on nodes, one of each set that is equal up to renaming nodes; the first
+/// keeps neighbouring stages together. Ends early when `visit` returns false. Returns whether all were visited.
+bool for_each_placement(const Problem& problem, const Space& space, const std::vector<Candidate>& pipelines,
+                        const std::function<bool(const Placement&)>& visit);
+
+/// The candidates as a plan skeleton (devices, layers, degrees; no predicted numbers).
+[[nodiscard]] std::vector<PipelinePlan> skeleton(const Problem& problem, const Space& space,
+                                                 const std::vector<Candidate>& pipelines, const Placement& placement,
+                                                 const std::vector<int>& micro_batches);
+
+/// The best way to run these pipelines together: placement, batch split, recomputation.
+struct Realised {
+  std::vector<Candidate> pipelines;
+  std::vector<int> micro_batches;
+  Placement placement;
+  double time = kInfinity;         // iteration time
+  bool complete = true;            // every placement was tried
+};
+[[nodiscard]] Realised realise(SearchTables& tables, std::vector<Candidate> pipelines, double limit,
+                               int most_placements);
+
+/// A realised plan with every number predicted.
+[[nodiscard]] Plan finish(const Problem& problem, const Space& space, const Realised& realised);
+
+}  // namespace hpplan

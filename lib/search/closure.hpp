@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+
+#include "search/branch.hpp"
+#include "search/candidate.hpp"
+
+namespace hpplan {
+
+/// How much a closure may enumerate before it gives up.
+struct ClosureBudget {
+  std::size_t chains = 20'000;         // pipelines of one (vector, micro-batch size)
+  std::int64_t combinations = 400'000; // sets of pipelines looked at
+  int placements = 20'000;             // placements of one set of pipelines
+};
+
+struct ClosureResult {
+  bool complete = true;        // every plan of the branch below the limit was scored
+  Realised best;               // the best plan found below the limit, if any
+  std::int64_t combinations = 0;
+};
+
+/// Scores every plan of a branch that the relaxation cannot separate from `limit`: all multisets of resource vectors
+/// whose pipelines could finish the batch in time, all pipelines on them, all placements. Exact unless a budget ends it.
+[[nodiscard]] ClosureResult close_branch(SearchTables& tables, Branch& branch, double limit, const ClosureBudget& budget);
+
+}  // namespace hpplan

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "domain/plan.hpp"
+#include "predict/problem.hpp"
+#include "predict/rejection.hpp"
+
+namespace hpplan {
+
+/// Where a search stands: for progress bars.
+struct SearchProgress {
+  double incumbent_s = 0.0;   // infinity while no plan is known
+  double bound_s = 0.0;
+  std::int64_t work = 0;      // transitions computed so far
+};
+
+struct SearchOptions {
+  int threads = 1;
+  bool cache_pipelines = true;    // CPC
+  bool skip_early = true;         // SES
+  bool order_search = true;       // OSO
+  bool dynamic_programming = true;// DPO
+  int top = 1;                    // number of different plans wanted
+  /// Asked between waves of work; true ends the search with the best plan so far and a valid bound. May be empty.
+  std::function<bool()> stop;
+  std::function<void(const SearchProgress&)> progress;
+  /// Work after which the proof ends and the remaining gap is reported. A count, so that every machine ends alike.
+  std::int64_t proof_budget = 4'000'000'000;
+};
+
+/// What may differ between runs and machines, or explains a search; never part of a plan.
+struct SearchReport {
+  std::int64_t branches = 0;          // parts of the search space looked at
+  std::int64_t tables = 0;            // pipeline tables computed
+  std::int64_t tables_reused = 0;     // CPC: table look-ups that needed no computing
+  std::int64_t transitions = 0;       // DP transitions
+  std::int64_t candidates = 0;        // sets of pipelines scored
+  std::int64_t skipped = 0;           // SES: branches and candidates dropped by a bound
+  bool proved = false;                // the plan is optimal (within the tolerance)
+  std::vector<Rejection> rejections;  // why nothing is feasible, nearest miss of each reason
+};
+
+struct SearchResult {
+  std::vector<Plan> plans;            // best first; empty: nothing is feasible
+  SearchReport report;
+};
+
+/// The best plan over the search space of problem.md 3, with a proved lower bound of the iteration time.
+///
+/// Branch and bound over (replicas, gradient-sync share). In a branch every layer is held at least `replicas` times,
+/// so every stage's own share of the All-Reduce has a bound that depends on the stage alone. For a target time T the
+/// pipeline tables give the most samples that a pipeline on resources v finishes by T, and the global DP over resource
+/// vectors combines pipelines; a branch whose best combination finishes less than the global batch cannot hold a plan
+/// as fast as T. Combinations that do finish are scored as placed (simulated schedules, real All-Reduce); what the
+/// bound cannot separate at the end is enumerated. All comparisons are made in one order, so the answer does not
+/// depend on threads.
+///
+/// The space is cut to stages of at least 1/2, 1/4, .. of a node when the cluster has more than some hundred resource
+/// vectors; the bound then comes from the best rate of every device type and stays valid for the whole space.
+[[nodiscard]] SearchResult find_plan(const Problem& problem, const SearchOptions& options);
+
+}  // namespace hpplan

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "predict/problem.hpp"
+
+namespace hpplan {
+
+/// Lower bound of the iteration time of any plan: the global batch's work over the summed best rates of all devices
+/// (search-notes C.4). Memory, links, fill and All-Reduce are ignored, so it holds for every cut of the space.
+[[nodiscard]] Seconds rate_bound(const Problem& problem);
+
+}  // namespace hpplan
