@@ -8,7 +8,7 @@
 #include "predict/gradient_sync.hpp"
 #include "predict/link.hpp"
 #include "predict/stage.hpp"
-#include "simulate/pipeline.hpp"
+#include "simulate/pipeline_simulation.hpp"
 
 namespace hpplan {
 

@@ -1,38 +1,56 @@
 #include "predict/recompute.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <limits>
+
+#include "base/check.hpp"
 
 namespace hpplan {
 
 namespace {
 
-/// One step along a lower convex hull: `freed` bytes more per layer at `slope` seconds per byte.
-struct HullSegment {
-  double freed = 0.0;
-  double slope = 0.0;
+/// More ways to recompute one layer than any operator list gives; keeps the hulls on the stack.
+constexpr std::size_t kMostChoices = 16;
+/// Kinds of layers with something to recompute inside one stage.
+constexpr std::size_t kMostItems = 16;
+
+/// Lower convex hull of (freed, extra) of one layer, from (0, 0): corner j is choice `choice[j]`.
+struct Hull {
+  std::array<double, kMostChoices> freed{};
+  std::array<double, kMostChoices> extra{};
+  std::array<double, kMostChoices> slopes{};   // of the segment that starts at corner j
+  std::array<int, kMostChoices> choice{};
+  std::size_t corners = 1;   // the first is "nothing"
+
+  [[nodiscard]] double slope(std::size_t segment) const { return slopes[segment]; }
 };
 
-/// Lower convex hull of (freed, extra) over choices whose live set is at most `live_cap`, starting at (0, 0).
-std::vector<HullSegment> hull_of(std::span<const RecomputeChoice> choices, Bytes live_cap) {
-  std::vector<std::pair<double, double>> points{{0.0, 0.0}};
-  for (const RecomputeChoice& choice : choices.subspan(1)) {
-    if (choice.live > live_cap) continue;
-    const std::pair<double, double> point{choice.freed.value(), choice.extra.value()};
-    while (points.size() >= 2) {
-      const auto& a = points[points.size() - 2];
-      const auto& b = points.back();
-      if ((b.second - a.second) * (point.first - a.first) < (point.second - a.second) * (b.first - a.first)) break;
-      points.pop_back();
+/// Hull over the choices whose live set is at most `live_cap`.
+Hull hull_of(std::span<const RecomputeChoice> choices, Bytes live_cap) {
+  check_invariant(choices.size() <= kMostChoices, "few ways to recompute a layer");
+  Hull hull;
+  for (std::size_t c = 1; c < choices.size(); ++c) {
+    if (choices[c].live > live_cap) continue;
+    const double freed = choices[c].freed.value();
+    const double extra = choices[c].extra.value();
+    if (freed <= hull.freed[hull.corners - 1]) continue;
+    while (hull.corners >= 2) {
+      const std::size_t a = hull.corners - 2;
+      const double before = (hull.extra[a + 1] - hull.extra[a]) * (freed - hull.freed[a]);
+      if (before < (extra - hull.extra[a]) * (hull.freed[a + 1] - hull.freed[a])) break;
+      --hull.corners;
     }
-    if (point.first > points.back().first) points.push_back(point);
+    hull.freed[hull.corners] = freed;
+    hull.extra[hull.corners] = extra;
+    hull.choice[hull.corners] = static_cast<int>(c);
+    ++hull.corners;
   }
-  std::vector<HullSegment> segments;
-  for (std::size_t i = 1; i < points.size(); ++i) {
-    const double freed = points[i].first - points[i - 1].first;
-    segments.push_back({freed, (points[i].second - points[i - 1].second) / freed});
+  for (std::size_t j = 0; j + 1 < hull.corners; ++j) {
+    hull.slopes[j] = (hull.extra[j + 1] - hull.extra[j]) / (hull.freed[j + 1] - hull.freed[j]);
   }
-  return segments;
+  return hull;
 }
 
 /// Depth-first search over (item, choice, count) for one cap on the live set.
@@ -44,8 +62,8 @@ class Knapsack {
   }
 
   void solve() {
-    current_.clear();
-    descend(0, items_.empty() ? 0 : items_[0].layers, items_.empty() ? 0 : last_choice(0), 0.0, 0);
+    round_up();
+    descend(0, items_[0].layers, last_choice(0), 0.0, 0);
   }
   [[nodiscard]] bool improved() const { return improved_; }
   [[nodiscard]] double best() const { return best_; }
@@ -54,26 +72,75 @@ class Knapsack {
  private:
   [[nodiscard]] int last_choice(std::size_t item) const { return static_cast<int>(items_[item].choices.size()) - 1; }
 
-  /// Least extra time to free `need` more bytes with `layers` layers left of `item` and all later items; fractional.
+  /// The item from `item` on whose next hull segment is cheapest per byte; items_.size() when all are used up.
+  [[nodiscard]] std::size_t cheapest(std::size_t item, const std::array<std::size_t, kMostItems>& next) const {
+    std::size_t best = items_.size();
+    for (std::size_t i = item; i < items_.size(); ++i) {
+      if (next[i] + 1 >= hulls_[i].corners) continue;
+      if (best == items_.size() || hulls_[i].slope(next[i]) < hulls_[best].slope(next[best])) best = i;
+    }
+    return best;
+  }
+
+  /// Least extra time to free `need` more bytes with `layers` layers left of `item` and all later items, when layers
+  /// may be split. Segments of one hull have rising slopes, so the cheapest slope first is optimal.
   [[nodiscard]] double relaxed(std::size_t item, int layers, double need) const {
     double cost = 0.0;
-    // Segments of one hull have rising slopes, so taking the cheapest slope first over all items is optimal.
-    std::vector<std::size_t> next(items_.size(), 0);
+    std::array<std::size_t, kMostItems> next{};
     while (need > 0.0) {
-      std::size_t cheapest = items_.size();
-      for (std::size_t i = item; i < items_.size(); ++i) {
-        if (next[i] >= hulls_[i].size()) continue;
-        if ((i == item ? layers : items_[i].layers) == 0) continue;
-        if (cheapest == items_.size() || hulls_[i][next[i]].slope < hulls_[cheapest][next[cheapest]].slope) cheapest = i;
-      }
-      if (cheapest == items_.size()) return std::numeric_limits<double>::infinity();
-      const HullSegment& segment = hulls_[cheapest][next[cheapest]++];
-      const double capacity = segment.freed * (cheapest == item ? layers : items_[cheapest].layers);
+      const std::size_t i = cheapest(item, next);
+      if (i == items_.size()) return std::numeric_limits<double>::infinity();
+      const Hull& hull = hulls_[i];
+      const std::size_t segment = next[i]++;
+      const double capacity = (hull.freed[segment + 1] - hull.freed[segment]) * (i == item ? layers : items_[i].layers);
       const double used = std::min(need, capacity);
-      cost += used * segment.slope;
+      cost += used * hull.slope(segment);
       need -= used;
     }
     return cost;
+  }
+
+  /// A first selection: the relaxed optimum with its one split layer rounded up. Within one layer of the optimum, so
+  /// that the search below is left with little.
+  void round_up() {
+    std::vector<std::vector<int>> at(items_.size());   // layers at each corner
+    for (std::size_t i = 0; i < items_.size(); ++i) {
+      at[i].assign(hulls_[i].corners, 0);
+      at[i][0] = items_[i].layers;
+    }
+    std::array<std::size_t, kMostItems> next{};
+    double need = static_cast<double>(need_);
+    double cost = 0.0;
+    while (need > 0.0) {
+      const std::size_t i = cheapest(0, next);
+      if (i == items_.size()) return;
+      const Hull& hull = hulls_[i];
+      const std::size_t segment = next[i]++;
+      const double each = hull.freed[segment + 1] - hull.freed[segment];
+      const int moved = static_cast<int>(std::min<double>(at[i][segment], std::ceil(need / each)));
+      at[i][segment] -= moved;
+      at[i][segment + 1] += moved;
+      cost += moved * (hull.extra[segment + 1] - hull.extra[segment]);
+      need -= moved * each;
+    }
+    if (cost >= best_) return;
+    // The sum is taken again in the order of the search, so that equal selections have equal costs.
+    std::int64_t freed = 0;
+    double extra = 0.0;
+    std::vector<RecomputeCount> counts;
+    for (std::size_t i = 0; i < items_.size(); ++i) {
+      for (std::size_t corner = hulls_[i].corners; corner-- > 1;) {
+        if (at[i][corner] == 0) continue;
+        const RecomputeChoice& option = items_[i].choices[static_cast<std::size_t>(hulls_[i].choice[corner])];
+        counts.push_back({items_[i].kind, hulls_[i].choice[corner], at[i][corner]});
+        extra += option.extra.value() * at[i][corner];
+        freed += option.freed.count() * at[i][corner];
+      }
+    }
+    if (freed < need_ || extra >= best_) return;
+    best_ = extra;
+    best_counts_ = std::move(counts);
+    improved_ = true;
   }
 
   void descend(std::size_t item, int layers, int choice, double extra, std::int64_t freed) {
@@ -94,16 +161,15 @@ class Knapsack {
     const int most = option.live > live_cap_ ? 0 : layers;
     for (int count = 0; count <= most; ++count) {
       const double spent = extra + option.extra.value() * count;
+      if (spent >= best_) break;
       const std::int64_t gained = freed + option.freed.count() * count;
-      // A rounding error must not cut the optimum off: keep what is within one part in 10^12.
+      // Many selections tie with the relaxed optimum: a gain below one part in 10^12 is rounding, not a better answer.
       const double bound = spent + relaxed(item, layers - count, static_cast<double>(need_ - gained));
-      if (bound * (1.0 - 1e-12) >= best_) {
-        if (spent >= best_) break;
-        continue;
+      if (bound < best_ * (1.0 - 1e-12)) {
+        if (count > 0) current_.push_back({items_[item].kind, choice, count});
+        descend(item, layers - count, choice - 1, spent, gained);
+        if (count > 0) current_.pop_back();
       }
-      if (count > 0) current_.push_back({items_[item].kind, choice, count});
-      descend(item, layers - count, choice - 1, spent, gained);
-      if (count > 0) current_.pop_back();
       if (gained >= need_) break;
     }
   }
@@ -113,7 +179,7 @@ class Knapsack {
   std::int64_t need_;
   double best_;
   bool improved_ = false;
-  std::vector<std::vector<HullSegment>> hulls_;
+  std::vector<Hull> hulls_;
   std::vector<RecomputeCount> current_;
   std::vector<RecomputeCount> best_counts_;
 };
@@ -147,6 +213,7 @@ Bytes most_freed(std::span<const RecomputeItem> items, Bytes cap) {
 std::optional<RecomputeSelection> cheapest_recompute(std::span<const RecomputeItem> items, int in_flight, Bytes excess) {
   RecomputeSelection selection;
   if (excess <= Bytes{0}) return selection;
+  check_invariant(items.size() <= kMostItems, "few kinds of layers in a stage");
   double best = std::numeric_limits<double>::infinity();
   bool found = false;
   for (const Bytes cap : live_levels(items)) {
