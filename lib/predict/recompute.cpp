@@ -143,6 +143,18 @@ class Knapsack {
     improved_ = true;
   }
 
+  /// Fewest layers that must use `choice`, because the smaller choices alone cannot free `need` more bytes: the last
+  /// choice of all is so decided without a search. Choices are ascending in freed.
+  [[nodiscard]] int fewest(std::size_t item, int layers, int choice, std::int64_t need) const {
+    if (item + 1 < items_.size()) return 0;
+    const auto& choices = items_[item].choices;
+    const std::int64_t less = choices[static_cast<std::size_t>(choice) - 1].freed.count();
+    const std::int64_t step = choices[static_cast<std::size_t>(choice)].freed.count() - less;
+    const std::int64_t missing = need - less * layers;
+    if (missing <= 0) return 0;
+    return step <= 0 ? layers + 1 : static_cast<int>(std::min<std::int64_t>(layers + 1, (missing + step - 1) / step));
+  }
+
   void descend(std::size_t item, int layers, int choice, double extra, std::int64_t freed) {
     if (freed >= need_) {
       if (extra < best_) {
@@ -159,7 +171,7 @@ class Knapsack {
     }
     const RecomputeChoice& option = items_[item].choices[static_cast<std::size_t>(choice)];
     const int most = option.live > live_cap_ ? 0 : layers;
-    for (int count = 0; count <= most; ++count) {
+    for (int count = fewest(item, layers, choice, need_ - freed); count <= most; ++count) {
       const double spent = extra + option.extra.value() * count;
       if (spent >= best_) break;
       const std::int64_t gained = freed + option.freed.count() * count;

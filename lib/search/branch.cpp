@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/check.hpp"
 #include "predict/gradient_sync.hpp"
@@ -38,14 +39,23 @@ double work_of(const ModelSpec& model, const std::vector<double>& weights, Layer
 
 }  // namespace
 
-Branch::Branch(SearchTables& tables, const BranchRange& range, double limit, int threads)
-    : tables_(&tables), range_(range), limit_(limit), threads_(threads) {
+Branch::Branch(SearchTables& tables, const BranchRange& range, double limit, const Branch* wider)
+    : tables_(&tables), range_(range), limit_(limit) {
   const CountLimit& allowed = tables.problem().job.constraints.pipelines;
   pipelines_first_ = std::max(1, allowed.min);
   pipelines_last_ = std::min(tables.space().max_pipelines, range.replicas_last);
   for (const int micro_batch : tables.problem().job.micro_batches) {
     if (micro_batch <= tables.problem().job.global_batch) add_size(micro_batch);
   }
+  for (Size& size : sizes_) {
+    if (wider == nullptr) break;
+    const auto same = std::find_if(wider->sizes_.begin(), wider->sizes_.end(),
+                                   [&](const Size& other) { return other.micro_batch == size.micro_batch; });
+    if (same == wider->sizes_.end()) continue;
+    size.inherited = same->slices;
+    size.inherited.insert(same->inherited.begin(), same->inherited.end());
+  }
+  tighten_prices();
 }
 
 void Branch::add_size(int micro_batch) {
@@ -80,31 +90,101 @@ void Branch::add_size(int micro_batch) {
                                 (stages.time(vi, c, 1) * port.devices));
     }
   }
-  size.options = std::make_unique<OptionTable>(stages, static_cast<int>(space.ports.size()), range_count, tails);
+  size.options = std::make_unique<OptionTable>(stages, static_cast<int>(space.ports.size()), range_count, tails, limit_);
   sizes_.push_back(std::move(size));
 }
 
-std::unique_ptr<PipelineTable> Branch::table(int micro_batch, int micro_batches, double limit) {
+Branch::Size& Branch::size_of(int micro_batch) {
   const auto size = std::find_if(sizes_.begin(), sizes_.end(), [&](const Size& s) { return s.micro_batch == micro_batch; });
   check_invariant(size != sizes_.end(), "a micro-batch size of the branch");
-  const PipelineTable::Input input{&tables_->space(), &tables_->ranges(), size->options.get(),
+  return *size;
+}
+
+const PipelineTable& Branch::table(int micro_batch, int micro_batches) {
+  constexpr std::size_t kMostRecent = 4;
+  const auto known = recent_.find({micro_batch, micro_batches});
+  if (known != recent_.end()) return *known->second;
+  if (recent_.size() >= kMostRecent) recent_.clear();
+  const PipelineTable::Input input{&tables_->space(),
+                                   &tables_->ranges(),
+                                   size_of(micro_batch).options.get(),
                                    &tables_->transfers(micro_batch),
-                                   std::max(1, tables_->problem().job.constraints.stages.min)};
-  auto table = std::make_unique<PipelineTable>(input, micro_batches, limit);
+                                   std::max(1, tables_->problem().job.constraints.stages.min),
+                                   &prices_,
+                                   static_cast<double>(micro_batch) * micro_batches + slack_};
+  auto table = std::make_unique<PipelineTable>(input, micro_batches, limit_);
   transitions_ += table->transitions();
   ++tables_built_;
-  return table;
+  return *(recent_[{micro_batch, micro_batches}] = std::move(table));
 }
 
 void Branch::compute_slice(Size& size, int micro_batches) {
-  size.slices[micro_batches] = table(size.micro_batch, micro_batches, limit_)->best();
+  tighten_prices();
+  const PipelineTable& known = table(size.micro_batch, micro_batches);
+  Slice slice = known.best();
+  for (std::size_t v = 0; v < slice.size(); ++v) {
+    if (!known.in_domain(static_cast<int>(v))) slice[v] = std::numeric_limits<double>::quiet_NaN();
+  }
+  size.slices[micro_batches] = std::move(slice);
 }
 
-void Branch::tighten(const Size& size, int micro_batches, const std::vector<double>& least, double target,
+/// Prices per device of each group such that no pipeline within the limit makes more samples than its devices are
+/// worth, chosen by coordinate descent to make all devices together worth as little as possible: the dual of the
+/// fractional global problem.
+void Branch::tighten_prices() {
+  const ResourceSpace& resources = tables_->space().resources;
+  const std::vector<std::int64_t> samples = samples_by(limit_);
+  std::vector<int> useful;
+  for (const int v : resources.vectors()) {
+    if (samples[static_cast<std::size_t>(v)] > 0) useful.push_back(v);
+  }
+  const auto groups = static_cast<std::size_t>(resources.groups());
+  const auto worth = [&](const std::vector<double>& direction, int v) {
+    double sum = 0.0;
+    for (std::size_t g = 0; g < groups; ++g) sum += direction[g] * resources.count(v, static_cast<int>(g));
+    return sum;
+  };
+  const auto scale = [&](const std::vector<double>& direction) {
+    double most = 0.0;
+    for (const int v : useful) {
+      most = std::max(most, static_cast<double>(samples[static_cast<std::size_t>(v)]) / worth(direction, v));
+    }
+    return most;
+  };
+  std::vector<double> direction(groups, 0.0);
+  for (const Size& size : sizes_) {
+    for (std::size_t g = 0; g < groups; ++g) direction[g] = std::max(direction[g], size.rates[g]);
+  }
+  for (double& price : direction) price = std::max(price, 1e-12);
+  double best = scale(direction) * worth(direction, resources.full());
+  for (double step = 1.3; step > 1.0005; step = std::sqrt(step)) {
+    for (std::size_t g = 0; g < groups && groups > 1; ++g) {
+      for (const double factor : {step, 1.0 / step}) {
+        std::vector<double> moved = direction;
+        moved[g] *= factor;
+        const double value = scale(moved) * worth(moved, resources.full());
+        if (value >= best) continue;
+        best = value;
+        direction = std::move(moved);
+      }
+    }
+  }
+  const double unit = scale(direction) * (1.0 + 1e-9);
+  const double slack = unit * worth(direction, resources.full()) - tables_->problem().job.global_batch;
+  if (!prices_.empty() && slack > slack_ * 0.98) return;   // tables in use stay valid; a small gain is not worth new ones
+  slack_ = std::max(0.0, slack);
+  prices_.assign(static_cast<std::size_t>(resources.size()), 0.0);
+  for (int v = 0; v < resources.size(); ++v) prices_[static_cast<std::size_t>(v)] = unit * worth(direction, v);
+  recent_.clear();   // they point to the old prices
+}
+
+void Branch::tighten(const Size& size, int micro_batches, const Slice& least, Source source, double target,
                      Bracket& bracket) const {
-  for (std::size_t v = 0; v < least.size(); ++v) {
+  for (const int vector : tables_->space().resources.vectors()) {
+    const auto v = static_cast<std::size_t>(vector);
+    if (std::isnan(least[v])) continue;   // outside the table's domain
     if (least[v] <= target) {
-      bracket.low[v] = std::max(bracket.low[v], micro_batches);
+      if (source == Source::Own) bracket.low[v] = std::max(bracket.low[v], micro_batches);
       continue;
     }
     int most = micro_batches - 1;
@@ -123,38 +203,48 @@ Branch::Bracket Branch::bracket(const Size& size, double target) const {
   const int most = tables_->problem().job.global_batch / size.micro_batch;
   Bracket bracket;
   bracket.low.assign(static_cast<std::size_t>(resources.size()), 0);
-  for (int v = 0; v < resources.size(); ++v) {
+  bracket.high.assign(static_cast<std::size_t>(resources.size()), 0);
+  for (const int v : resources.vectors()) {
     double rate = 0.0;
     for (int g = 0; g < resources.groups(); ++g) {
       rate += resources.count(v, g) * size.rates[static_cast<std::size_t>(g)];
     }
     const double ideal = std::max(0.0, target - size.fixed) * rate * (1.0 + 1e-9);
-    bracket.high.push_back(static_cast<int>(std::min<double>(most, std::floor(ideal))));
+    bracket.high[static_cast<std::size_t>(v)] = static_cast<int>(std::min<double>(most, std::floor(ideal)));
   }
-  for (const auto& [micro_batches, least] : size.slices) tighten(size, micro_batches, least, target, bracket);
+  for (const auto& [micro_batches, least] : size.inherited) {
+    tighten(size, micro_batches, least, Source::Inherited, target, bracket);
+  }
+  for (const auto& [micro_batches, least] : size.slices) {
+    tighten(size, micro_batches, least, Source::Own, target, bracket);
+  }
   return bracket;
 }
 
 std::vector<std::vector<std::int64_t>> Branch::global_table(const std::vector<std::int64_t>& samples) const {
   const ResourceSpace& resources = tables_->space().resources;
-  const auto vectors = static_cast<std::size_t>(resources.size());
   std::vector<int> useful;
-  for (int v = 1; v < resources.size(); ++v) {
+  for (const int v : resources.vectors()) {
     if (samples[static_cast<std::size_t>(v)] > 0) useful.push_back(v);
   }
+  const auto cells = static_cast<std::size_t>(resources.size());
   std::vector<std::vector<std::int64_t>> most(static_cast<std::size_t>(pipelines_last_) + 1,
-                                              std::vector<std::int64_t>(vectors, -1));
-  most[0].assign(vectors, 0);
+                                              std::vector<std::int64_t>(cells, -1));
+  for (const int n : resources.vectors()) most[0][static_cast<std::size_t>(n)] = 0;
   for (std::size_t p = 1; p < most.size(); ++p) {
+    bool any = false;
     for (const int v : useful) {
+      const std::int64_t made = samples[static_cast<std::size_t>(v)];
+      // A difference that borrows from another group is not valid and holds -1.
       for (int n = v; n < resources.size(); ++n) {
-        if (!resources.contains(n, v)) continue;
         const std::int64_t rest = most[p - 1][static_cast<std::size_t>(n - v)];
-        if (rest < 0) continue;
+        if (rest < 0 || !resources.valid(n)) continue;
         std::int64_t& best = most[p][static_cast<std::size_t>(n)];
-        best = std::max(best, rest + samples[static_cast<std::size_t>(v)]);
+        best = std::max(best, rest + made);
+        any = true;
       }
     }
+    if (!any) break;
   }
   return most;
 }
@@ -183,7 +273,9 @@ std::optional<std::vector<RelaxedPipeline>> Branch::relaxed(double target) {
   const int global_batch = tables_->problem().job.global_batch;
   std::vector<Bracket> brackets;
   for (const Size& size : sizes_) brackets.push_back(bracket(size, target));
-  for (const Size& size : sizes_) tables_reused_ += static_cast<std::int64_t>(size.slices.size());
+  for (const Size& size : sizes_) {
+    tables_reused_ += static_cast<std::int64_t>(size.slices.size() + size.inherited.size());
+  }
 
   while (true) {
     std::vector<std::int64_t> samples(static_cast<std::size_t>(resources.size()), 0);
@@ -200,49 +292,61 @@ std::optional<std::vector<RelaxedPipeline>> Branch::relaxed(double target) {
     const auto most = global_table(samples);
     int pipelines = -1;
     for (int p = pipelines_first_; p <= pipelines_last_; ++p) {
-      if (most[static_cast<std::size_t>(p)].back() >= global_batch) {
+      if (most[static_cast<std::size_t>(p)][static_cast<std::size_t>(resources.full())] >= global_batch) {
         pipelines = p;
         break;
       }
     }
     if (pipelines < 0) return std::nullopt;
 
-    // The pipelines of the best combination; compute what is only an upper bound so far.
-    std::vector<RelaxedPipeline> chosen;
-    int n = resources.size() - 1;
-    for (int p = pipelines; p > 0; --p) {
-      for (int v = n; v > 0; --v) {
-        if (samples[static_cast<std::size_t>(v)] <= 0 || !resources.contains(n, v)) continue;
-        const std::int64_t rest = most[static_cast<std::size_t>(p) - 1][static_cast<std::size_t>(n - v)];
-        if (rest < 0 || rest + samples[static_cast<std::size_t>(v)] != most[static_cast<std::size_t>(p)][static_cast<std::size_t>(n)]) {
-          continue;
-        }
-        const std::size_t i = owner[static_cast<std::size_t>(v)];
-        chosen.push_back({sizes_[i].micro_batch, brackets[i].high[static_cast<std::size_t>(v)], v});
-        n -= v;
-        break;
-      }
-    }
+    // What the best combination only bounds so far is computed; then the combination is chosen anew.
+    std::vector<RelaxedPipeline> chosen = best_combination(samples, pipelines, most);
     bool confirmed = true;
-    for (const RelaxedPipeline& pipeline : chosen) {
-      const std::size_t i = owner[static_cast<std::size_t>(pipeline.vector)];
-      if (brackets[i].low[static_cast<std::size_t>(pipeline.vector)] >= pipeline.micro_batches) continue;
+    for (RelaxedPipeline& pipeline : chosen) {
+      const auto v = static_cast<std::size_t>(pipeline.vector);
+      const std::size_t i = owner[v];
+      pipeline.micro_batch = sizes_[i].micro_batch;
+      pipeline.micro_batches = brackets[i].high[v];
+      if (brackets[i].low[v] >= pipeline.micro_batches) continue;
       if (sizes_[i].slices.count(pipeline.micro_batches) == 0) compute_slice(sizes_[i], pipeline.micro_batches);
-      tighten(sizes_[i], pipeline.micro_batches, sizes_[i].slices[pipeline.micro_batches], target, brackets[i]);
+      Bracket& bracket = brackets[i];
+      tighten(sizes_[i], pipeline.micro_batches, sizes_[i].slices[pipeline.micro_batches], Source::Own, target,
+              bracket);
+      // Outside the domain: no plan within the limit lets this vector make so few samples.
+      if (bracket.low[v] < pipeline.micro_batches && bracket.high[v] >= pipeline.micro_batches) bracket.high[v] = 0;
       confirmed = false;
     }
     if (confirmed) return chosen;
   }
 }
 
+std::vector<RelaxedPipeline> Branch::best_combination(const std::vector<std::int64_t>& samples, int pipelines,
+                                                      const std::vector<std::vector<std::int64_t>>& most) const {
+  const ResourceSpace& resources = tables_->space().resources;
+  std::vector<RelaxedPipeline> chosen;
+  int n = resources.full();
+  for (int p = pipelines; p > 0; --p) {
+    for (int v = n; v > 0; --v) {
+      const std::int64_t made = samples[static_cast<std::size_t>(v)];
+      if (!resources.valid(v) || made <= 0 || !resources.contains(n, v)) continue;
+      const std::int64_t rest = most[static_cast<std::size_t>(p) - 1][static_cast<std::size_t>(n - v)];
+      if (rest < 0 || rest + made != most[static_cast<std::size_t>(p)][static_cast<std::size_t>(n)]) continue;
+      chosen.push_back({0, 0, v});
+      n -= v;
+      break;
+    }
+  }
+  return chosen;
+}
+
 std::vector<Candidate> Branch::candidates(const std::vector<RelaxedPipeline>& pipelines) {
   std::vector<Candidate> found;
   for (const RelaxedPipeline& pipeline : pipelines) {
-    const auto known = table(pipeline.micro_batch, pipeline.micro_batches, limit_);
+    const PipelineTable& known = table(pipeline.micro_batch, pipeline.micro_batches);
     const StageTable& stages = tables_->stages(pipeline.micro_batch);
     Candidate candidate;
     candidate.micro_batch = pipeline.micro_batch;
-    const std::vector<ChainStage> chain = known->trace(pipeline.vector);
+    const std::vector<ChainStage> chain = known.trace(pipeline.vector);
     for (std::size_t s = 0; s < chain.size(); ++s) {
       const int range = tables_->ranges().of(chain[s].layers.first, chain[s].layers.last);
       const int in_flight = std::min({pipeline.micro_batches, static_cast<int>(chain.size() - s), stages.max_in_flight()});

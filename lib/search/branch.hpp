@@ -30,7 +30,9 @@ struct RelaxedPipeline {
 class Branch {
  public:
   /// Nothing above `limit` is of interest, now or later.
-  Branch(SearchTables& tables, const BranchRange& range, double limit, int threads);
+  ///   wider   a branch whose every stage option is at least as good (fewer replicas, or a range around this one) and
+  ///           whose limit is no lower: its tables bound this branch's from below (CPC). May be null.
+  Branch(SearchTables& tables, const BranchRange& range, double limit, const Branch* wider);
 
   [[nodiscard]] const BranchRange& range() const { return range_; }
   [[nodiscard]] double limit() const { return limit_; }
@@ -51,7 +53,7 @@ class Branch {
   [[nodiscard]] std::int64_t tables_reused() const { return tables_reused_; }
 
   /// The pipeline table of (b, m) for this branch; values above `limit` are dropped.
-  [[nodiscard]] std::unique_ptr<PipelineTable> table(int micro_batch, int micro_batches, double limit);
+  [[nodiscard]] const PipelineTable& table(int micro_batch, int micro_batches);
 
   /// Largest own share of the gradient sync over the stages of the candidates.
   [[nodiscard]] double sync_share(const std::vector<Candidate>& candidates) const;
@@ -62,16 +64,15 @@ class Branch {
   [[nodiscard]] int pipelines_last() const { return pipelines_last_; }
 
  private:
-  struct Slice {
-    int micro_batches = 0;
-    std::vector<double> least;   // least g over resource vectors
-  };
+  /// Least g over resource vectors for one number of micro-batches; infinity beyond the limit, NaN outside the domain.
+  using Slice = std::vector<double>;
   struct Size {
     int micro_batch = 1;
     std::unique_ptr<OptionTable> options;
-    std::vector<double> rates;   // per group: samples' share of one device per second, at best
+    std::vector<double> rates;   // per group: share of the model's work that one device does per second, at best
     double fixed = 0.0;          // least tail of any stage
-    std::map<int, std::vector<double>> slices;   // by number of micro-batches
+    std::map<int, Slice> slices; // by number of micro-batches
+    std::map<int, Slice> inherited;   // of wider branches: lower bounds of g
   };
   struct Bracket {
     std::vector<int> low;    // confirmed
@@ -79,18 +80,25 @@ class Branch {
   };
 
   void add_size(int micro_batch);
+  [[nodiscard]] Size& size_of(int micro_batch);
   void compute_slice(Size& size, int micro_batches);
+  void tighten_prices();
   [[nodiscard]] Bracket bracket(const Size& size, double target) const;
-  void tighten(const Size& size, int micro_batches, const std::vector<double>& least, double target,
+  enum class Source { Own, Inherited };
+  void tighten(const Size& size, int micro_batches, const Slice& least, Source source, double target,
                Bracket& bracket) const;
+  [[nodiscard]] std::vector<RelaxedPipeline> best_combination(const std::vector<std::int64_t>& samples, int pipelines,
+                                                              const std::vector<std::vector<std::int64_t>>& most) const;
 
   SearchTables* tables_;
   BranchRange range_;
   double limit_;
-  int threads_;
   int pipelines_first_ = 1;
   int pipelines_last_ = 1;
   std::vector<Size> sizes_;
+  std::vector<double> prices_;   // of every resource vector, in samples; valid for plans within the limit
+  double slack_ = 0.0;           // samples that such a plan may waste in all
+  std::map<std::pair<int, int>, std::unique_ptr<PipelineTable>> recent_;   // for tracing; a few
   std::int64_t transitions_ = 0;
   std::int64_t tables_built_ = 0;
   std::int64_t tables_reused_ = 0;

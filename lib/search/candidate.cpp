@@ -12,30 +12,25 @@
 
 namespace hpplan {
 
-SearchTables::SearchTables(const Problem& problem, const Space& space, int threads)
-    : problem_(&problem), space_(&space), ranges_(problem.model), threads_(threads) {}
+SearchTables::SearchTables(StageRows& rows, const Space& space) : rows_(&rows), space_(&space) {}
 
 const StageTable& SearchTables::stages(int micro_batch) {
   std::unique_ptr<StageTable>& table = stages_[micro_batch];
-  if (!table) {
-    const int most = std::max(1, problem_->job.global_batch / micro_batch);
-    table = std::make_unique<StageTable>(*problem_, *space_, ranges_, micro_batch,
-                                         std::min(space_->max_stages, most), threads_);
-  }
+  if (!table) table = std::make_unique<StageTable>(*rows_, *space_, micro_batch);
   return *table;
 }
 
 const std::vector<double>& SearchTables::transfers(int micro_batch) {
   std::vector<double>& times = transfers_[micro_batch];
   if (!times.empty()) return times;
-  const Bytes size = boundary_bytes(problem_->model, micro_batch);
+  const Bytes size = boundary_bytes(problem().model, micro_batch);
   for (const Port& from : space_->ports) {
     for (const Port& to : space_->ports) {
-      const auto& groups = problem_->cluster.node_groups;
+      const auto& groups = problem().cluster.node_groups;
       const bool same_type = groups[static_cast<std::size_t>(from.group)].device_type ==
                              groups[static_cast<std::size_t>(to.group)].device_type;
-      const bool allowed = same_type || !problem_->job.constraints.type_pure;
-      const Link link = best_link(*problem_, from.group, from.devices, to.group, to.devices);
+      const bool allowed = same_type || !problem().job.constraints.type_pure;
+      const Link link = best_link(problem(), from.group, from.devices, to.group, to.devices);
       times.push_back(allowed ? transfer_time(size, link).value() : kInfinity);
     }
   }

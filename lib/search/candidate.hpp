@@ -34,21 +34,19 @@ struct Candidate {
 /// Stage tables and link times of every micro-batch size, built on first use and then shared (CPC). Not thread-safe.
 class SearchTables {
  public:
-  SearchTables(const Problem& problem, const Space& space, int threads);
+  SearchTables(StageRows& rows, const Space& space);
 
-  [[nodiscard]] const Problem& problem() const { return *problem_; }
+  [[nodiscard]] const Problem& problem() const { return rows_->problem(); }
   [[nodiscard]] const Space& space() const { return *space_; }
-  [[nodiscard]] const RangeClasses& ranges() const { return ranges_; }
+  [[nodiscard]] const RangeClasses& ranges() const { return rows_->ranges(); }
   [[nodiscard]] const StageTable& stages(int micro_batch);
   /// [from port * ports + to port]: seconds of one micro-batch's tensor over the best link; infinity where the job
   /// forbids the neighbourhood (type-pure pipelines).
   [[nodiscard]] const std::vector<double>& transfers(int micro_batch);
 
  private:
-  const Problem* problem_;
+  StageRows* rows_;
   const Space* space_;
-  RangeClasses ranges_;
-  int threads_;
   std::map<int, std::unique_ptr<StageTable>> stages_;
   std::map<int, std::vector<double>> transfers_;
 };

@@ -30,7 +30,7 @@ class Closure {
   }
 
   ClosureResult run() {
-    choose_vectors(resources_.size() - 1, resources_.size() - 1, global_batch());
+    choose_vectors(resources_.full(), resources_.full(), global_batch());
     return std::move(result_);
   }
 
@@ -48,7 +48,7 @@ class Closure {
     if (within_[more][static_cast<std::size_t>(left)] < need) return;
     for (int v = std::min(left, last); v > 0; --v) {
       const std::int64_t made = samples_[static_cast<std::size_t>(v)];
-      if (made <= 0 || !resources_.contains(left, v)) continue;
+      if (made <= 0 || !resources_.valid(v) || !resources_.contains(left, v)) continue;
       if (need - made > within_[more - 1][static_cast<std::size_t>(left - v)]) continue;
       vectors_.push_back(v);
       choose_vectors(left - v, v, need - made);
@@ -82,8 +82,7 @@ class Closure {
       if (b > global_batch() || branch_.most_micro_batches(b, v, limit()) < least) continue;
       std::vector<std::vector<ChainStage>>& chains = chains_[{v, b, least}];
       if (chains.empty()) {
-        const auto table = branch_.table(b, least, branch_.limit());
-        if (!table->enumerate(v, limit(), budget_.chains, chains)) {
+        if (!branch_.table(b, least).enumerate(v, limit(), budget_.chains, chains)) {
           result_.complete = false;
           return &list;
         }

@@ -19,11 +19,15 @@ namespace hpplan {
 namespace {
 
 /// More resource vectors than this make the pipeline tables slow: the space is coarsened until it has fewer.
-constexpr int kMostVectors = 320;
+constexpr std::size_t kMostVectors = 320;
+/// A coarser space with at most this many vectors is searched first for a good incumbent.
+constexpr std::size_t kFewVectors = 30;
 /// A bracket of a branch's relaxed optimum is closed when it is this narrow.
 constexpr double kBracket = 2e-4;
-/// Largest step between the first targets of a branch.
+/// First step from the ideal time to the first target of a branch.
 constexpr double kGrowth = 1.08;
+/// Placements of one set of pipelines that are priced while the search is not yet closing branches.
+constexpr int kPlacementsTried = 64;
 
 /// A branch with the bracket of its relaxed optimum: no plan of it is faster than `low`.
 struct Node {
@@ -31,77 +35,81 @@ struct Node {
   double low = 0.0;
   double high = kInfinity;
   std::vector<Candidate> plan;       // candidates of the relaxed plan at `high`
-  std::unique_ptr<Branch> branch;
+  std::shared_ptr<Branch> branch;
   bool exhausted = false;            // nothing more can be done within the budget
 };
 
+/// What a search knows so far, across coarser and finer spaces.
+struct Knowledge {
+  SearchReport report;
+  double time = kInfinity;           // of the best plan
+  std::vector<std::pair<double, Plan>> plans;   // best first, different pipelines
+  double bound = 0.0;                // proved over the space searched last
+  bool stopped = false;
+};
+
+/// Branch and bound over one space.
 class Engine {
  public:
-  Engine(const Problem& problem, const SearchOptions& options)
-      : problem_(problem), options_(options), space_(choose_space(problem)), tables_(problem, space_, options.threads) {}
+  Engine(StageRows& rows, const SearchOptions& options, const Space& space, Knowledge& knowledge)
+      : problem_(rows.problem()), options_(options), space_(space), tables_(rows, space), known_(knowledge),
+        report_(knowledge.report) {}
 
-  SearchResult run() {
-    if (space_.ports.empty() || !seed()) return infeasible();
+  /// budget: transitions after which the remaining gap is left open.
+  void run(std::int64_t budget) {
+    budget_ = report_.transitions + budget;
+    seed();
     refine();
-    return finish_result();
+    known_.bound = bound();
   }
 
  private:
-  static Space choose_space(const Problem& problem) {
-    int coarseness = 1;
-    Space space = make_space(problem, coarseness);
-    while (space.resources.size() > kMostVectors) {
-      coarseness *= 2;
-      Space coarser = make_space(problem, coarseness);
-      if (coarser.ports.empty()) break;
-      space = std::move(coarser);
-    }
-    return space;
-  }
-
-  [[nodiscard]] bool whole_space() const {
-    return space_.resources.size() == make_space(problem_).resources.size();
-  }
-
-  [[nodiscard]] double incumbent() const { return best_.time; }
+  [[nodiscard]] double incumbent() const { return known_.time; }
 
   /// Numbers of replicas, one by one while few and then in growing ranges.
   [[nodiscard]] std::vector<BranchRange> replica_classes() const {
     std::vector<BranchRange> classes;
     const int most = problem_.cluster.device_count();
     for (int first = 1; first <= most;) {
-      const int last = std::min(most, first < 8 ? first : first + first / 4);
+      const int last = std::min(most, first + first / 4);
       classes.push_back({first, last, 0.0, kInfinity});
       first = last + 1;
     }
     return classes;
   }
 
-  /// A first bracket for every class, and the first plans.
-  bool seed() {
+  /// A first bracket for every class. While no plan is known, targets grow from the ideal time until one is.
+  void seed() {
     const double ideal = rate_bound(problem_).value();
+    std::shared_ptr<Branch> previous;
     for (const BranchRange& range : replica_classes()) {
-      if (stopped()) break;
+      if (stopped() || ideal >= incumbent()) break;
       Node node;
       node.range = range;
       node.low = ideal;
       double target = std::min(ideal * kGrowth, incumbent());
       while (true) {
         if (!node.branch || node.branch->limit() < target) {
-          node.branch = std::make_unique<Branch>(tables_, range, std::min(incumbent(), target * kGrowth), options_.threads);
+          const double limit = incumbent() < kInfinity ? incumbent() : target * kGrowth;
+          // More replicas cost more All-Reduce: tables of fewer replicas are lower bounds.
+          node.branch = std::make_shared<Branch>(tables_, range, limit, wider_of(previous, limit));
           ++report_.branches;
         }
-        if (try_target(node, target)) break;
-        if (target >= incumbent() || target > ideal * 1e6) break;
+        const bool last = target >= incumbent() || target > ideal * 1e5;
+        if (try_target(node, incumbent() < kInfinity ? incumbent() : target) || last) break;
         target = std::min(incumbent(), target * std::max(kGrowth, std::sqrt(target / ideal)));
       }
+      previous = node.branch;
       if (node.high < kInfinity) {
         nodes_.push_back(std::move(node));
       } else {
         ++report_.skipped;
       }
     }
-    return best_.time < kInfinity;
+  }
+
+  static const Branch* wider_of(const std::shared_ptr<Branch>& other, double limit) {
+    return other && other->limit() >= limit ? other.get() : nullptr;
   }
 
   /// Whether the branch has a relaxed plan by `target`; keeps it, scores it, and moves the bracket.
@@ -125,15 +133,17 @@ class Engine {
     std::vector<Candidate> sorted = candidates;
     std::sort(sorted.begin(), sorted.end());
     if (!scored_.insert(sorted).second) return;
-    // A plan that is slower than the incumbent may still be wanted as an alternative.
-    keep(realise(tables_, std::move(sorted), kInfinity, 64));
+    // A plan slower than the incumbent may still be wanted as an alternative.
+    keep(realise(tables_, std::move(sorted), options_.top > 1 ? kInfinity : incumbent(), kPlacementsTried));
   }
 
-  void keep(Realised realised) {
-    if (realised.time == kInfinity) return;
-    if (realised.time < best_.time) best_ = realised;
-    if (options_.top <= 1) return;
-    found_.push_back(std::move(realised));
+  void keep(const Realised& realised) {
+    if (realised.time == kInfinity || (options_.top <= 1 && realised.time >= known_.time)) return;
+    known_.time = std::min(known_.time, realised.time);
+    const auto place = std::upper_bound(known_.plans.begin(), known_.plans.end(), realised.time,
+                                        [](double time, const auto& other) { return time < other.first; });
+    known_.plans.insert(place, {realised.time, finish(problem_, space_, realised)});
+    if (known_.plans.size() > static_cast<std::size_t>(std::max(1, options_.top))) known_.plans.pop_back();
   }
 
   [[nodiscard]] double bound() const {
@@ -143,8 +153,8 @@ class Engine {
   }
 
   [[nodiscard]] bool stopped() {
-    if (options_.stop && options_.stop()) stopped_ = true;
-    return stopped_;
+    if (options_.stop && options_.stop()) known_.stopped = true;
+    return known_.stopped;
   }
 
   void report_progress() {
@@ -164,7 +174,7 @@ class Engine {
       });
       if (next == nodes_.end() || next->exhausted) return;
       if (bound() * (1.0 + problem_.job.tolerance) >= incumbent()) return;
-      if (report_.transitions > options_.proof_budget) return;
+      if (report_.transitions > budget_) return;
       advance(static_cast<std::size_t>(next - nodes_.begin()));
       report_progress();
     }
@@ -174,7 +184,8 @@ class Engine {
     Node& node = nodes_[index];
     if (node.branch->limit() > incumbent() * 1.05) {
       // A tighter limit makes every later table cheaper.
-      node.branch = std::make_unique<Branch>(tables_, node.range, incumbent(), options_.threads);
+      const std::shared_ptr<Branch> old = node.branch;
+      node.branch = std::make_shared<Branch>(tables_, node.range, incumbent(), old.get());
     }
     if (node.high > incumbent()) {
       // What matters first is whether the branch can beat the incumbent at all.
@@ -204,12 +215,13 @@ class Engine {
     }
     if (parts.empty()) return false;
     const double low = node.low;
+    const std::shared_ptr<Branch> whole = node.branch;
     nodes_.erase(nodes_.begin() + static_cast<std::ptrdiff_t>(index));
     for (const BranchRange& range : parts) {
       Node part;
       part.range = range;
       part.low = low;
-      part.branch = std::make_unique<Branch>(tables_, range, incumbent(), options_.threads);
+      part.branch = std::make_shared<Branch>(tables_, range, incumbent(), wider_of(whole, incumbent()));
       ++report_.branches;
       if (try_target(part, incumbent())) {
         nodes_.push_back(std::move(part));
@@ -225,7 +237,7 @@ class Engine {
     ClosureResult closed = close_branch(tables_, *node.branch, incumbent(), ClosureBudget{});
     report_.transitions += node.branch->transitions() - before;
     report_.candidates += closed.combinations;
-    if (closed.best.time < incumbent()) keep(std::move(closed.best));
+    if (closed.best.time < incumbent()) keep(closed.best);
     if (closed.complete) {
       node.low = kInfinity;
     } else {
@@ -233,54 +245,65 @@ class Engine {
     }
   }
 
-  SearchResult infeasible() {
-    SearchResult result;
-    report_.rejections = explain_infeasible(problem_);
-    result.report = report_;
-    return result;
-  }
-
-  SearchResult finish_result() {
-    SearchResult result;
-    double proved = bound();
-    // A coarser space proves nothing about the whole one.
-    if (!whole_space() || problem_.job.overlap_gradient_sync) proved = std::min(proved, rate_bound(problem_).value());
-    std::vector<Realised> ranked{best_};
-    std::stable_sort(found_.begin(), found_.end(), [](const auto& a, const auto& b) { return a.time < b.time; });
-    for (const Realised& other : found_) {
-      if (static_cast<int>(ranked.size()) >= options_.top) break;
-      const bool known = std::any_of(ranked.begin(), ranked.end(),
-                                     [&](const Realised& r) { return r.pipelines == other.pipelines; });
-      if (!known) ranked.push_back(other);
-    }
-    for (const Realised& realised : ranked) {
-      Plan plan = finish(problem_, space_, realised);
-      plan.lower_bound = Seconds{std::min(proved, plan.iteration_time.value())};
-      plan.complete = !stopped_;
-      if (stopped_) plan.notes.push_back("the search was ended early: the plan is the best found so far");
-      result.plans.push_back(std::move(plan));
-    }
-    report_.proved = proved * (1.0 + problem_.job.tolerance) >= best_.time * (1.0 - 1e-12);
-    for (const Node& node : nodes_) report_.tables += node.branch ? node.branch->tables_built() : 0;
-    for (const Node& node : nodes_) report_.tables_reused += node.branch ? node.branch->tables_reused() : 0;
-    result.report = report_;
-    return result;
-  }
-
   const Problem& problem_;
-  SearchOptions options_;
-  Space space_;
+  const SearchOptions& options_;
+  const Space& space_;
   SearchTables tables_;
-  SearchReport report_;
-  Realised best_;
-  std::vector<Realised> found_;
+  Knowledge& known_;
+  SearchReport& report_;
+  std::int64_t budget_ = 0;
   std::set<std::vector<Candidate>> scored_;
   std::vector<Node> nodes_;
-  bool stopped_ = false;
 };
+
+/// Coarser and coarser spaces until one has few vectors; from coarse to fine. Spaces with too many vectors are left out.
+std::vector<Space> spaces_to_search(const Problem& problem) {
+  std::vector<Space> spaces;
+  Space space = make_space(problem);
+  while (!space.ports.empty()) {
+    const std::size_t vectors = space.resources.vectors().size();
+    const int next = 2 * space.coarseness;
+    if (vectors <= kMostVectors) spaces.push_back(std::move(space));
+    if (vectors <= kFewVectors) break;
+    space = make_space(problem, next);
+  }
+  std::reverse(spaces.begin(), spaces.end());
+  return spaces;
+}
+
+SearchResult result_of(const Problem& problem, Knowledge& known, bool whole_space) {
+  SearchResult result;
+  // What was proved over a coarser space says nothing about the whole one.
+  double proved = std::max(rate_bound(problem).value(), whole_space ? known.bound : 0.0);
+  for (auto& [time, plan] : known.plans) {
+    proved = std::min(proved, plan.iteration_time.value());
+    plan.lower_bound = Seconds{proved};
+    plan.complete = !known.stopped;
+    if (known.stopped) plan.notes.push_back("the search was ended early: the plan is the best found so far");
+    result.plans.push_back(std::move(plan));
+  }
+  known.report.proved =
+      !result.plans.empty() && proved * (1.0 + problem.job.tolerance) >= known.time * (1.0 - 1e-12);
+  if (result.plans.empty()) known.report.rejections = explain_infeasible(problem);
+  result.report = std::move(known.report);
+  return result;
+}
 
 }  // namespace
 
-SearchResult find_plan(const Problem& problem, const SearchOptions& options) { return Engine(problem, options).run(); }
+SearchResult find_plan(const Problem& problem, const SearchOptions& options) {
+  Knowledge known;
+  bool whole_space = false;
+  const std::vector<Space> spaces = spaces_to_search(problem);
+  StageRows rows(problem, spaces.empty() ? 1 : spaces.back().max_stages, options.threads);
+  for (const Space& space : spaces) {
+    if (known.stopped) break;
+    const bool finest = space.coarseness == 1;
+    // The coarser spaces only have to give a good incumbent.
+    Engine(rows, options, space, known).run(finest ? options.proof_budget : options.proof_budget / 20);
+    whole_space = finest;
+  }
+  return result_of(problem, known, whole_space);
+}
 
 }  // namespace hpplan

@@ -1,13 +1,14 @@
 #include "search/pipeline_table.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/check.hpp"
 
 namespace hpplan {
 
 OptionTable::OptionTable(const StageTable& stages, int ports, int range_count,
-                         const std::vector<std::vector<double>>& tails)
+                         const std::vector<std::vector<double>>& tails, double limit)
     : ranges_(range_count), depth_(stages.max_in_flight()) {
   options_.resize(static_cast<std::size_t>(ports) * static_cast<std::size_t>(range_count) *
                   static_cast<std::size_t>(depth_));
@@ -24,6 +25,11 @@ OptionTable::OptionTable(const StageTable& stages, int ports, int range_count,
           std::erase_if(options, [&](const auto& known) { return covers(option, known); });
           options.push_back(option);
         }
+        double reach = 0.0;
+        for (const StageOption& option : options) {
+          reach = std::max(reach, (limit - option.tail) / option.time * (1.0 + 1e-12));
+        }
+        reach_.push_back(static_cast<int>(std::min(reach, 1e9)));
       }
     }
   }
@@ -36,6 +42,7 @@ PipelineTable::PipelineTable(const Input& input, int micro_batches, double limit
       layers_(input.ranges->layers()),
       ports_(static_cast<int>(input.space->ports.size())) {
   best_.assign(static_cast<std::size_t>(input_.space->resources.size()), kInfinity);
+  price_completions();
   seed_last_stages();
   for (stages_ = 1; stages_ < input_.space->max_stages; ++stages_) {
     const std::size_t known = rows_.size();
@@ -72,13 +79,41 @@ double PipelineTable::transfer(int from, int to) const {
   return (*input_.transfer)[static_cast<std::size_t>(from * ports_ + to)];
 }
 
-void PipelineTable::drop_beyond_limit(Row& values) const {
+void PipelineTable::price_completions() {
+  const auto depth_count = static_cast<std::size_t>(input_.space->max_stages) + 1;
+  completions_.assign(depth_count, std::vector<double>(static_cast<std::size_t>(layers_) + 1, 0.0));
+  if (input_.prices == nullptr) return;
+  for (int k = input_.space->max_stages; k >= 1; --k) {
+    std::vector<double>& here = completions_[static_cast<std::size_t>(k)];
+    std::fill(here.begin() + 1, here.end(), kInfinity);
+    if (k == input_.space->max_stages) continue;
+    const std::vector<double>& before = completions_[static_cast<std::size_t>(k) + 1];
+    for (int port = 0; port < ports_; ++port) {
+      const double own = price(input_.space->step(port));
+      for (int last = 1; last < layers_; ++last) {
+        for (int first = last - 1; first >= 0; --first) {
+          if (input_.options->reach(port, input_.ranges->of(first, last), depth(k + 1)) < micro_batches_) break;
+          double& best = here[static_cast<std::size_t>(last)];
+          best = std::min(best, own + before[static_cast<std::size_t>(first)]);
+        }
+      }
+    }
+  }
+}
+
+void PipelineTable::drop(Row& values, double completion) const {
+  const ResourceSpace& resources = input_.space->resources;
+  // Sums of prices are taken in another order here than for in_domain: a rounding error must not drop a vector.
+  const double affordable = (input_.budget - completion) + 1e-9 * std::abs(input_.budget);
   int first = static_cast<int>(values.values.size());
   int last = 0;
   for (int v = values.first; v < values.last; ++v) {
     double& g = values.values[static_cast<std::size_t>(v)];
-    if (g > limit_) g = kInfinity;
     if (g == kInfinity) continue;
+    if (g > limit_ || !resources.valid(v) || price(v) > affordable) {
+      g = kInfinity;
+      continue;
+    }
     first = std::min(first, v);
     last = v + 1;
   }
@@ -103,37 +138,44 @@ void PipelineTable::seed_last_stages() {
       values.first = input_.space->step(port);
       values.last = values.first + 1;
       values.values[static_cast<std::size_t>(values.first)] = least;
+      drop(values, completions_[1][static_cast<std::size_t>(layer)]);
     }
   }
 }
 
+namespace {
+
+/// target[i] = min(target[i], max(floor, shift + source[i])): the inner loop of the search.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)
+// The same operations on wider registers where the processor has them: no result depends on it.
+__attribute__((target_clones("avx2", "default")))
+#endif
+void relax_span(const double* source, double* target, int count, double floor, double shift) {
+  for (int i = 0; i < count; ++i) {
+    const double rest = shift + source[i];
+    const double reached = rest < floor ? floor : rest;
+    target[i] = reached < target[i] ? reached : target[i];
+  }
+}
+
+}  // namespace
+
 void PipelineTable::relax(Row& to, const Row& from, int port, const StageOption& option, double transfer_time) {
-  const ResourceSpace& resources = input_.space->resources;
-  const Port& taken = input_.space->ports[static_cast<std::size_t>(port)];
   const int step = input_.space->step(port);
-  const int block = resources.block(taken.group);
-  const int run = resources.run(taken.group, taken.devices);
-  const double floor = micro_batches_ * option.time + option.tail;
-  const double shift = option.time + 2.0 * transfer_time;
+  const int size = input_.space->resources.size();
+  const int end = std::min(from.last, size - step);
+  if (end <= from.first) return;
   if (to.values.empty()) {
     to.values.assign(best_.size(), kInfinity);
-    to.first = resources.size();
+    to.first = size;
     to.last = 0;
   }
   to.first = std::min(to.first, from.first + step);
-  to.last = std::max(to.last, std::min(from.last + step, resources.size()));
-  for (int start = from.first / block * block; start < from.last; start += block) {
-    const int begin = std::max(start, from.first);
-    const int end = std::min(start + run, from.last);
-    const double* source = from.values.data() + begin;
-    double* target = to.values.data() + begin + step;
-    for (int i = 0; i < end - begin; ++i) {
-      const double rest = shift + source[i];
-      const double reached = rest < floor ? floor : rest;
-      target[i] = reached < target[i] ? reached : target[i];
-    }
-    transitions_ += std::max(0, end - begin);
-  }
+  to.last = std::max(to.last, end + step);
+  relax_span(from.values.data() + from.first, to.values.data() + from.first + step, end - from.first,
+             micro_batches_ * option.time + option.tail, option.time + 2.0 * transfer_time);
+  transitions_ += end - from.first;
 }
 
 void PipelineTable::prepend(int k) {
@@ -142,12 +184,10 @@ void PipelineTable::prepend(int k) {
   for (int port = 0; port < ports_; ++port) {
     for (int next_layer = 1; next_layer < layers_; ++next_layer) {
       for (int layer = next_layer - 1; layer >= 0; --layer) {
-        const auto& options = input_.options->at(port, input_.ranges->of(layer, next_layer), in_flight);
         // More layers take longer and need more memory: once none fits, none will.
-        const bool fits = std::any_of(options.begin(), options.end(), [&](const StageOption& option) {
-          return micro_batches_ * option.time + option.tail <= limit_;
-        });
-        if (!fits) break;
+        const int range_class = input_.ranges->of(layer, next_layer);
+        if (input_.options->reach(port, range_class, in_flight) < micro_batches_) break;
+        const auto& options = input_.options->at(port, range_class, in_flight);
         for (int next_port = 0; next_port < ports_; ++next_port) {
           const Row& rest = rows_[row(k, next_layer, next_port)];
           const double link = transfer(port, next_port);
@@ -158,7 +198,7 @@ void PipelineTable::prepend(int k) {
     }
     for (int layer = 0; layer < layers_; ++layer) {
       Row& values = rows_[row(k + 1, layer, port)];
-      if (!values.values.empty()) drop_beyond_limit(values);
+      if (!values.values.empty()) drop(values, completions_[static_cast<std::size_t>(k) + 1][static_cast<std::size_t>(layer)]);
     }
   }
 }

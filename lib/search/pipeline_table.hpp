@@ -19,20 +19,32 @@ struct StageOption {
 class OptionTable {
  public:
   /// tails[variant][range class]: infinity removes the variant for that range.
-  OptionTable(const StageTable& stages, int ports, int range_count, const std::vector<std::vector<double>>& tails);
+  /// limit: nothing slower is of interest.
+  OptionTable(const StageTable& stages, int ports, int range_count, const std::vector<std::vector<double>>& tails,
+              double limit);
+
+  /// Largest number of micro-batches that some option of the stage runs within the limit; 0 if none does. Never rises
+  /// when layers are added to a range.
+  [[nodiscard]] int reach(int port, int range_class, int in_flight) const {
+    return reach_[cell(port, range_class, in_flight)];
+  }
 
   [[nodiscard]] const std::vector<StageOption>& at(int port, int range_class, int in_flight) const {
-    return options_[(static_cast<std::size_t>(port) * static_cast<std::size_t>(ranges_) +
-                     static_cast<std::size_t>(range_class)) *
-                        static_cast<std::size_t>(depth_) +
-                    static_cast<std::size_t>(in_flight - 1)];
+    return options_[cell(port, range_class, in_flight)];
   }
   [[nodiscard]] int depth() const { return depth_; }
 
  private:
+  [[nodiscard]] std::size_t cell(int port, int range_class, int in_flight) const {
+    return (static_cast<std::size_t>(port) * static_cast<std::size_t>(ranges_) + static_cast<std::size_t>(range_class)) *
+               static_cast<std::size_t>(depth_) +
+           static_cast<std::size_t>(in_flight - 1);
+  }
+
   int ranges_ = 0;
   int depth_ = 0;
   std::vector<std::vector<StageOption>> options_;
+  std::vector<int> reach_;
 };
 
 /// One stage of a pipeline found by the table; the split is chosen afterwards.
@@ -47,7 +59,11 @@ struct ChainStage {
 ///     g = max( m t_s + tail_s , t_s + 2 c_s + g of the rest )
 /// over its stages, a lower bound of the suffix's time after the stages before it (search-notes C.10); k gives the
 /// in-flight depth min(m, k), so memory is exact. Transfers c_s are priced at the best placement.
-/// Values above `limit` are dropped (SES). Work: O(stages * layers^2 * ports^2 * splits * vectors) at most.
+/// Values above `limit` are dropped (SES), and so are suffixes that waste too much: with prices per device that no
+/// pipeline's samples exceed, a plan that finishes the batch wastes at most `slack` samples in all, so a suffix whose
+/// price plus the least price of the layers before it exceeds b m + slack is in no such plan. Vectors whose own price
+/// exceeds b m + slack are outside the table's domain.
+/// Work: O(stages * layers^2 * ports^2 * splits * vectors) at most.
 class PipelineTable {
  public:
   struct Input {
@@ -57,9 +73,15 @@ class PipelineTable {
     /// transfer[from * ports + to]: seconds of one micro-batch's tensor; infinity forbids the neighbourhood.
     const std::vector<double>* transfer = nullptr;
     int min_stages = 1;
+    /// prices[v]: samples that the devices of v are worth; empty: nothing is dropped for waste.
+    const std::vector<double>* prices = nullptr;
+    double budget = kInfinity;   // b m + slack
   };
 
   PipelineTable(const Input& input, int micro_batches, double limit);
+
+  /// Whether best()[v] is exact: the vector is not too dear for this number of micro-batches.
+  [[nodiscard]] bool in_domain(int v) const { return price(v) <= input_.budget; }
 
   [[nodiscard]] int micro_batches() const { return micro_batches_; }
   /// Least g of a whole pipeline on exactly the resources v; infinity if there is none within the limit.
@@ -87,7 +109,11 @@ class PipelineTable {
   void seed_last_stages();
   void prepend(int k);
   void relax(Row& to, const Row& from, int port, const StageOption& option, double transfer_time);
-  void drop_beyond_limit(Row& values) const;
+  void drop(Row& values, double completion) const;
+  [[nodiscard]] double price(int v) const {
+    return input_.prices == nullptr ? 0.0 : (*input_.prices)[static_cast<std::size_t>(v)];
+  }
+  void price_completions();
   [[nodiscard]] std::vector<ChainStage> trace_from(int k, int port, int v) const;
   struct Walk;
   bool descend(Walk& walk, int k, int layer, int v, int previous, double prefix) const;
@@ -100,6 +126,8 @@ class PipelineTable {
   int stages_ = 0;          // largest number of stages that has a feasible suffix
   std::vector<Row> rows_;   // [k][layer][port]; empty when all values are infinite
   std::vector<double> best_;
+  /// [k][layer]: least price of stages that cover the layers before `layer` when k stages follow them.
+  std::vector<std::vector<double>> completions_;
   std::int64_t transitions_ = 0;
 };
 

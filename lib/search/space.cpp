@@ -6,14 +6,21 @@
 
 namespace hpplan {
 
-ResourceSpace::ResourceSpace(std::vector<int> limits, std::vector<int> units)
-    : limits_(std::move(limits)), units_(std::move(units)) {
-  for (std::size_t g = 0; g < limits_.size(); ++g) limits_[g] /= units_[g];
+ResourceSpace::ResourceSpace(const std::vector<int>& limits, const std::vector<int>& units) : units_(units) {
+  for (std::size_t g = 0; g < limits.size(); ++g) {
+    limits_.push_back(limits[g] / units[g]);
+    radices_.push_back(g == 0 ? limits_[g] + 1 : 2 * limits_[g] + 1);
+  }
   strides_.resize(limits_.size());
-  // The last group varies fastest: the inner loops of the tables run along it.
   for (std::size_t g = limits_.size(); g-- > 0;) {
     strides_[g] = size_;
-    size_ *= limits_[g] + 1;
+    size_ *= radices_[g];
+  }
+  for (int index = 0; index < size_; ++index) {
+    bool inside = true;
+    for (std::size_t g = 0; g < limits_.size(); ++g) inside = inside && index / strides_[g] % radices_[g] <= limits_[g];
+    valid_.push_back(inside ? 1 : 0);
+    if (inside) vectors_.push_back(index);
   }
 }
 
@@ -24,16 +31,7 @@ int ResourceSpace::step(int group, int devices) const {
 
 int ResourceSpace::count(int index, int group) const {
   const auto g = static_cast<std::size_t>(group);
-  return index / strides_[g] % (limits_[g] + 1) * units_[g];
-}
-
-int ResourceSpace::limit(int group) const {
-  const auto g = static_cast<std::size_t>(group);
-  return limits_[g] * units_[g];
-}
-
-bool ResourceSpace::fits(int index, int group, int devices) const {
-  return count(index, group) + devices <= limit(group);
+  return index / strides_[g] % radices_[g] * units_[g];
 }
 
 bool ResourceSpace::contains(int outer, int inner) const {
@@ -41,16 +39,6 @@ bool ResourceSpace::contains(int outer, int inner) const {
     if (count(inner, g) > count(outer, g)) return false;
   }
   return true;
-}
-
-int ResourceSpace::block(int group) const {
-  const auto g = static_cast<std::size_t>(group);
-  return strides_[g] * (limits_[g] + 1);
-}
-
-int ResourceSpace::run(int group, int devices) const {
-  const auto g = static_cast<std::size_t>(group);
-  return strides_[g] * std::max(0, limits_[g] + 1 - devices / units_[g]);
 }
 
 std::vector<int> port_sizes(const NodeGroup& group, const Constraints& constraints) {
@@ -84,15 +72,16 @@ std::vector<Split> splits_of(const Problem& problem, const Port& port) {
 
 }  // namespace
 
-Space make_space(const Problem& problem, int min_devices) {
+Space make_space(const Problem& problem, int coarseness) {
   Space space;
+  space.coarseness = coarseness;
   std::vector<int> limits;
   std::vector<int> units;
   for (int g = 0; g < problem.cluster.group_count(); ++g) {
     const NodeGroup& group = problem.cluster.node_groups[static_cast<std::size_t>(g)];
     int unit = 0;
     for (const int size : port_sizes(group, problem.job.constraints)) {
-      if (size % std::min(min_devices, group.device_count()) != 0) continue;
+      if (size % std::min(coarseness, group.device_count()) != 0) continue;
       const Port port{g, size};
       std::vector<Split> splits = splits_of(problem, port);
       if (splits.empty()) continue;

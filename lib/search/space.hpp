@@ -22,29 +22,35 @@ struct Split {
   friend auto operator<=>(const Split&, const Split&) = default;
 };
 
-/// Device counts per node group in mixed radix: the resource vectors of the pipeline table and the global DP.
+/// Device counts per node group as one index: the resource vectors of the pipeline table and the global DP.
+/// Adding devices adds indices. Every digit but the first has room for twice the group, so that a sum that overflows
+/// a group lands on an index that is not valid() instead of on another vector: inner loops then need no test.
 class ResourceSpace {
  public:
   ResourceSpace() = default;
   /// limits[g]: devices of group g; units[g] divides every port of the group.
-  ResourceSpace(std::vector<int> limits, std::vector<int> units);
+  ResourceSpace(const std::vector<int>& limits, const std::vector<int>& units);
 
+  /// Number of indices, valid or not.
   [[nodiscard]] int size() const { return size_; }
+  [[nodiscard]] bool valid(int index) const { return valid_[static_cast<std::size_t>(index)] != 0; }
+  /// All valid indices, ascending.
+  [[nodiscard]] const std::vector<int>& vectors() const { return vectors_; }
+  /// The vector of all devices.
+  [[nodiscard]] int full() const { return vectors_.back(); }
   [[nodiscard]] int groups() const { return static_cast<int>(limits_.size()); }
-  /// Index of the vector that has `devices` of `group` only: adding ports adds their indices.
+  /// Index of the vector that has `devices` of `group` only.
   [[nodiscard]] int step(int group, int devices) const;
-  [[nodiscard]] int count(int index, int group) const;           // devices of `group`
-  [[nodiscard]] int limit(int group) const;                      // in devices, rounded down to units
-  [[nodiscard]] bool fits(int index, int group, int devices) const;  // index + devices stays inside the limits
-  [[nodiscard]] bool contains(int outer, int inner) const;       // inner <= outer in every group
-  /// Vectors that leave room for `devices` of `group` form runs of run() indices, one at the start of every block().
-  [[nodiscard]] int block(int group) const;
-  [[nodiscard]] int run(int group, int devices) const;
+  [[nodiscard]] int count(int index, int group) const;       // devices of `group`
+  [[nodiscard]] bool contains(int outer, int inner) const;   // inner <= outer in every group; both valid
 
  private:
   std::vector<int> limits_;    // in units
   std::vector<int> units_;
+  std::vector<int> radices_;
   std::vector<int> strides_;
+  std::vector<char> valid_;
+  std::vector<int> vectors_;
   int size_ = 1;
 };
 
@@ -53,6 +59,7 @@ struct Space {
   std::vector<Port> ports;                    // ascending
   std::vector<std::vector<Split>> splits;     // per port, ascending in tensor_parallel
   ResourceSpace resources;
+  int coarseness = 1;                         // every port is a multiple of this
   int max_stages = 1;
   int max_pipelines = 1;
 
@@ -66,7 +73,7 @@ struct Space {
 /// node, and whole nodes.
 [[nodiscard]] std::vector<int> port_sizes(const NodeGroup& group, const Constraints& constraints);
 
-/// `min_devices` > 1 keeps only ports that are multiples of it: a coarser space with fewer resource vectors.
-[[nodiscard]] Space make_space(const Problem& problem, int min_devices = 1);
+/// `coarseness` > 1 keeps only ports that are multiples of it: a part of the space with fewer resource vectors.
+[[nodiscard]] Space make_space(const Problem& problem, int coarseness = 1);
 
 }  // namespace hpplan

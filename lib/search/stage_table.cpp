@@ -24,51 +24,71 @@ RangeClasses::RangeClasses(const ModelSpec& model) : layers_(model.layer_count()
   }
 }
 
-StageTable::StageTable(const Problem& problem, const Space& space, const RangeClasses& ranges, int micro_batch,
-                       int max_in_flight, int threads)
-    : micro_batch_(micro_batch), max_in_flight_(max_in_flight), range_count_(ranges.count()) {
-  for (std::size_t p = 0; p < space.ports.size(); ++p) {
-    first_variant_.push_back(static_cast<int>(variants_.size()));
-    for (const Split& split : space.splits[p]) {
-      if (micro_batch % split.data_parallel == 0) variants_.push_back({static_cast<int>(p), split});
-    }
+StageRows::StageRows(const Problem& problem, int max_in_flight, int threads)
+    : problem_(&problem), ranges_(problem.model), max_in_flight_(max_in_flight), threads_(threads) {}
+
+std::vector<const StageRow*> StageRows::rows(const std::vector<StageKey>& keys) {
+  std::vector<std::pair<const StageKey*, std::unique_ptr<StageRow>*>> missing;
+  for (const StageKey& key : keys) {
+    const auto [place, added] = rows_.try_emplace(key);
+    if (added) missing.emplace_back(&place->first, &place->second);
   }
-  first_variant_.push_back(static_cast<int>(variants_.size()));
-  const std::size_t cells = variants_.size() * static_cast<std::size_t>(range_count_);
-  forward_.assign(cells, 0.0);
-  optimizer_.assign(cells, 0.0);
-  held_.assign(cells, Bytes{});
-  backward_.assign(cells * static_cast<std::size_t>(max_in_flight_), kInfinity);
-  for_each_index(variants_.size(), threads,
-                 [&](std::size_t v) { fill(problem, space, ranges, static_cast<int>(v)); });
+  for_each_index(missing.size(), threads_, [&](std::size_t i) {
+    *missing[i].second = std::make_unique<StageRow>(compute(*missing[i].first));
+  });
+  std::vector<const StageRow*> found;
+  found.reserve(keys.size());
+  for (const StageKey& key : keys) found.push_back(rows_.at(key).get());
+  return found;
 }
 
-void StageTable::fill(const Problem& problem, const Space& space, const RangeClasses& ranges, int variant) {
-  const Variant& v = variants_[static_cast<std::size_t>(variant)];
-  const int group = space.ports[static_cast<std::size_t>(v.port)].group;
-  const Bytes capacity = problem.capacity(group);
-  const ModelSpec& model = problem.model;
-  for (int c = 0; c < range_count_; ++c) {
-    StageQuery query{group, v.split.tensor_parallel, v.split.data_parallel, micro_batch_, ranges.example(c), 1};
-    const StageBase stage = stage_base(problem, query);
-    const std::size_t cell = base(variant, c);
-    forward_[cell] = stage.forward.value();
-    optimizer_[cell] = hpplan::optimizer_time(problem, group, query.tensor_parallel, query.data_parallel,
-                                              stage.parameters).value();
+StageRow StageRows::compute(const StageKey& key) const {
+  const ModelSpec& model = problem_->model;
+  const auto ranges = static_cast<std::size_t>(ranges_.count());
+  StageRow row;
+  row.forward.resize(ranges);
+  row.optimizer.resize(ranges);
+  row.held.resize(ranges);
+  row.backward.assign(ranges * static_cast<std::size_t>(max_in_flight_), kInfinity);
+  const Bytes capacity = problem_->capacity(key.group);
+  for (int c = 0; c < ranges_.count(); ++c) {
+    const auto cell = static_cast<std::size_t>(c);
+    const StageQuery query{key.group, key.tensor_parallel, key.sharding, key.samples * key.sharding, ranges_.example(c), 1};
+    const StageBase stage = stage_base(*problem_, query);
+    row.forward[cell] = stage.forward.value();
+    row.optimizer[cell] = optimizer_time(*problem_, key.group, key.tensor_parallel, key.sharding, stage.parameters).value();
     for (int layer = query.layers.first; layer < query.layers.last; ++layer) {
       const bool tied_head = model.tied_embeddings && layer == model.layer_count() - 1;
-      const int gradient_layer = tied_head ? 0 : layer;
       if (tied_head && query.layers.first == 0) continue;
-      held_[cell] += Bytes{layer_gradient_bytes(model, gradient_layer).count() / query.tensor_parallel};
+      row.held[cell] += Bytes{layer_gradient_bytes(model, tied_head ? 0 : layer).count() / key.tensor_parallel};
     }
-    const std::vector<RecomputeItem> items = recompute_items(problem, query);
+    const std::vector<RecomputeItem> items = recompute_items(*problem_, query);
     for (int w = 1; w <= max_in_flight_; ++w) {
       const Bytes excess = stage.memory.total() + stage.saved * (w - 1) - capacity;
       const auto selection = cheapest_recompute(items, w, excess);
       if (!selection) break;   // deeper pipelines hold more
-      backward_[at(variant, c, w)] = (stage.backward + selection->extra).value();
+      row.backward[cell * static_cast<std::size_t>(max_in_flight_) + static_cast<std::size_t>(w) - 1] =
+          (stage.backward + selection->extra).value();
     }
   }
+  return row;
+}
+
+StageTable::StageTable(StageRows& rows, const Space& space, int micro_batch)
+    : micro_batch_(micro_batch), max_in_flight_(rows.max_in_flight()) {
+  const bool sharded = rows.problem().job.optimizer_sharding == OptimizerSharding::StageDataParallel;
+  std::vector<StageKey> keys;
+  for (std::size_t p = 0; p < space.ports.size(); ++p) {
+    first_variant_.push_back(static_cast<int>(variants_.size()));
+    for (const Split& split : space.splits[p]) {
+      if (micro_batch % split.data_parallel != 0) continue;
+      variants_.push_back({static_cast<int>(p), split});
+      keys.push_back({space.ports[p].group, split.tensor_parallel, micro_batch / split.data_parallel,
+                      sharded ? split.data_parallel : 1});
+    }
+  }
+  first_variant_.push_back(static_cast<int>(variants_.size()));
+  rows_ = rows.rows(keys);
 }
 
 }  // namespace hpplan

@@ -38,12 +38,50 @@ struct Variant {
   Split split;
 };
 
-/// Stage results of one micro-batch size, for every variant, range class and in-flight depth: computed once and shared
-/// by all pipelines and all global partitions (the stage level of CPC).
+/// Results of one way to split a stage, for every range class and in-flight depth.
+struct StageRow {
+  std::vector<double> forward;     // [range class], seconds of one micro-batch
+  std::vector<double> backward;    // [range class][in flight - 1]; infinity where it does not fit
+  std::vector<double> optimizer;   // [range class]
+  std::vector<Bytes> held;         // [range class]: gradient bytes on one device, the sum of floor(layer bytes / TP)
+};
+
+/// Everything that a StageRow depends on, beside the problem.
+struct StageKey {
+  int group = 0;
+  int tensor_parallel = 1;
+  int samples = 1;                 // per DP replica
+  int sharding = 1;                // DP degree that divides the optimizer states; 1 when they are not sharded
+
+  friend auto operator<=>(const StageKey&, const StageKey&) = default;
+};
+
+/// Stage rows, computed on first use and shared by all micro-batch sizes, ports, pipelines and spaces (the stage level
+/// of CPC).
+class StageRows {
+ public:
+  StageRows(const Problem& problem, int max_in_flight, int threads);
+
+  [[nodiscard]] const Problem& problem() const { return *problem_; }
+  [[nodiscard]] const RangeClasses& ranges() const { return ranges_; }
+  [[nodiscard]] int max_in_flight() const { return max_in_flight_; }
+  /// Rows of the keys, in their order.
+  [[nodiscard]] std::vector<const StageRow*> rows(const std::vector<StageKey>& keys);
+
+ private:
+  [[nodiscard]] StageRow compute(const StageKey& key) const;
+
+  const Problem* problem_;
+  RangeClasses ranges_;
+  int max_in_flight_;
+  int threads_;
+  std::map<StageKey, std::unique_ptr<StageRow>> rows_;
+};
+
+/// Stage results of one micro-batch size, for every variant of a space.
 class StageTable {
  public:
-  StageTable(const Problem& problem, const Space& space, const RangeClasses& ranges, int micro_batch, int max_in_flight,
-             int threads);
+  StageTable(StageRows& rows, const Space& space, int micro_batch);
 
   [[nodiscard]] int micro_batch() const { return micro_batch_; }
   [[nodiscard]] int max_in_flight() const { return max_in_flight_; }
@@ -53,36 +91,29 @@ class StageTable {
 
   /// Forward plus backward of one micro-batch in seconds with the cheapest recomputation; infinity if it does not fit.
   [[nodiscard]] double time(int variant, int range_class, int in_flight) const {
-    return forward_[base(variant, range_class)] + backward_[at(variant, range_class, in_flight)];
+    return forward(variant, range_class) + backward(variant, range_class, in_flight);
   }
-  [[nodiscard]] double forward(int variant, int range_class) const { return forward_[base(variant, range_class)]; }
+  [[nodiscard]] double forward(int variant, int range_class) const {
+    return row(variant).forward[static_cast<std::size_t>(range_class)];
+  }
   [[nodiscard]] double backward(int variant, int range_class, int in_flight) const {
-    return backward_[at(variant, range_class, in_flight)];
+    return row(variant).backward[static_cast<std::size_t>(range_class * max_in_flight_ + in_flight - 1)];
   }
-  [[nodiscard]] double optimizer(int variant, int range_class) const { return optimizer_[base(variant, range_class)]; }
-  /// Gradient bytes on one device: the sum of floor(layer bytes / TP).
-  [[nodiscard]] Bytes held(int variant, int range_class) const { return held_[base(variant, range_class)]; }
+  [[nodiscard]] double optimizer(int variant, int range_class) const {
+    return row(variant).optimizer[static_cast<std::size_t>(range_class)];
+  }
+  [[nodiscard]] Bytes held(int variant, int range_class) const {
+    return row(variant).held[static_cast<std::size_t>(range_class)];
+  }
 
  private:
-  [[nodiscard]] std::size_t base(int variant, int range_class) const {
-    return static_cast<std::size_t>(variant) * static_cast<std::size_t>(range_count_) +
-           static_cast<std::size_t>(range_class);
-  }
-  [[nodiscard]] std::size_t at(int variant, int range_class, int in_flight) const {
-    return base(variant, range_class) * static_cast<std::size_t>(max_in_flight_) +
-           static_cast<std::size_t>(in_flight - 1);
-  }
-  void fill(const Problem& problem, const Space& space, const RangeClasses& ranges, int variant);
+  [[nodiscard]] const StageRow& row(int variant) const { return *rows_[static_cast<std::size_t>(variant)]; }
 
   int micro_batch_ = 1;
   int max_in_flight_ = 1;
-  int range_count_ = 0;
   std::vector<Variant> variants_;
   std::vector<int> first_variant_;
-  std::vector<double> forward_;
-  std::vector<double> backward_;
-  std::vector<double> optimizer_;
-  std::vector<Bytes> held_;
+  std::vector<const StageRow*> rows_;
 };
 
 }  // namespace hpplan
