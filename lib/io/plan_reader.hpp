@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+
+#include "domain/plan_file.hpp"
+#include "io/document.hpp"
+
+namespace hpplan {
+
+/// The plan in a document. Strict: every name of the format must be there, with its type and in its range, and no
+/// other; lists that belong together have one length; parts add up to the totals written beside them.
+/// Throws InputError with every fault and its position. What the numbers mean is not judged here, see judge_plan.
+[[nodiscard]] PlanFile read_plan(const Document& document);
+
+/// The same for a text; `file` is the name shown in messages.
+[[nodiscard]] PlanFile parse_plan(std::string text, std::string file);
+
+}  // namespace hpplan
