@@ -371,7 +371,7 @@ void Judge::compare_sync(const GradientSync& found, const GradientSync& expected
 std::string ranks_text(const std::vector<int>& ranks) {
   std::vector<std::string> texts;
   for (const int rank : ranks) texts.push_back(concat(rank));
-  return "{" + join(texts, ", ") + "}";
+  return concat("{", join(texts, ", "), "}");
 }
 
 std::string block_text(const GradientBlock& block) {

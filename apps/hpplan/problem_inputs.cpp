@@ -1,0 +1,104 @@
+#include "problem_inputs.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include <CLI/CLI.hpp>
+
+#include "app.hpp"
+#include "base/text.hpp"
+#include "load.hpp"
+
+namespace hpplan {
+
+namespace {
+
+std::vector<DeviceProfile> gather_profiles(const ProblemInputs& inputs, const ModelSpec& model,
+                                           const ClusterSpec& cluster) {
+  if (inputs.profiles.empty()) return load_shipped_profiles(model, cluster);
+  std::vector<DeviceProfile> all;
+  for (const std::string& path : inputs.profiles) {
+    for (DeviceProfile& profile : load_profiles(path, &model)) all.push_back(std::move(profile));
+  }
+  return all;
+}
+
+/// "tp8 bs1, tp8 bs2 and 5 more".
+std::string gap_list(const std::vector<ProfileGap>& gaps) {
+  constexpr std::size_t kShown = 4;
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < std::min(gaps.size(), kShown); ++i) {
+    names.push_back(concat("tp", gaps[i].tensor_parallel, " bs", gaps[i].samples));
+  }
+  const std::string text = join(names, ", ");
+  return gaps.size() <= kShown ? text : concat(text, " and ", gaps.size() - kShown, " more");
+}
+
+void add_gap_notes(const Problem& problem, const DeviceType& type, const std::vector<int>& degrees,
+                   std::vector<std::string>& notes) {
+  std::set<int> samples;
+  for (const int micro_batch : problem.job.micro_batches) {
+    for (int degree = 1; degree <= micro_batch; ++degree) {
+      if (micro_batch % degree == 0) samples.insert(micro_batch / degree);
+    }
+  }
+  const auto gaps = problem.profiles.gaps(problem.model, type, degrees, {samples.begin(), samples.end()});
+  for (const Provenance kind : {Provenance::Interpolated, Provenance::Modelled}) {
+    std::vector<ProfileGap> of_kind;
+    std::copy_if(gaps.begin(), gaps.end(), std::back_inserter(of_kind),
+                 [&](const ProfileGap& gap) { return gap.instead == kind; });
+    if (of_kind.empty()) continue;
+    notes.push_back(concat(type.name, ": the profile lacks ", gap_list(of_kind), "; these are ", to_text(kind)));
+  }
+}
+
+}  // namespace
+
+void add_input_options(CLI::App& verb, ProblemInputs& inputs, InputsNeeded needed) {
+  const bool always = needed == InputsNeeded::Always;
+  const std::string fallback = always ? "" : " (default: the shipped one that the plan names)";
+  CLI::Option* model =
+      verb.add_option("--model", inputs.model, "model: a file or the name of a shipped one, such as gpt3-13b" + fallback);
+  CLI::Option* cluster = verb.add_option(
+      "--cluster", inputs.cluster, "cluster: a file or the name of a shipped one, such as b2-b4-64" + fallback);
+  verb.add_option("--profile", inputs.profiles,
+                  "measured times: a file or folder, repeatable (default: shipped profiles that match; the rest is "
+                  "modelled)")
+      ->type_name("DIR")
+      ->group("Input");
+  for (CLI::Option* option : {model, cluster}) {
+    option->type_name("FILE")->group("Input");
+    if (always) option->required();
+  }
+}
+
+Problem load_problem(const ProblemInputs& inputs, const Job& job) {
+  ModelSpec model = load_model(inputs.model);
+  ClusterSpec cluster = load_cluster(inputs.cluster);
+  std::vector<DeviceProfile> profiles = gather_profiles(inputs, model, cluster);
+  return make_problem(std::move(model), std::move(cluster), ProfileTable(std::move(profiles)), job);
+}
+
+std::vector<std::string> profile_notes(const Problem& problem) {
+  std::vector<std::string> notes;
+  std::set<std::string> seen;
+  for (int g = 0; g < problem.cluster.group_count(); ++g) {
+    const DeviceType& type = problem.cluster.type_of(g);
+    if (!seen.insert(type.name).second) continue;
+    const DeviceProfile* profile = problem.profiles.find(problem.model, type);
+    if (profile == nullptr) {
+      notes.push_back(concat(type.name, ": no profile of ", problem.model.name,
+                             "; times are modelled from the device's figures"));
+      continue;
+    }
+    if (profile->synthesized) notes.push_back(concat(type.name, ": the profile is synthesized, not measured"));
+    add_gap_notes(problem, type, problem.costs.degrees(g), notes);
+  }
+  for (const DeviceProfile& profile : problem.profiles.profiles()) {
+    const std::string fault = profile.model == problem.model.name ? profile_fault(profile, problem.model) : "";
+    if (!fault.empty()) notes.push_back(concat("profile of ", profile.device_type, " not used: ", fault));
+  }
+  return notes;
+}
+
+}  // namespace hpplan

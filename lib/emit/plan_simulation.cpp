@@ -1,0 +1,167 @@
+#include "emit/plan_simulation.hpp"
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include "base/text.hpp"
+#include "emit/json_text.hpp"
+#include "emit/timeline_svg.hpp"
+#include "emit/trace.hpp"
+#include "schedule/table.hpp"
+
+namespace hpplan {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+SimulatedPipeline simulate_one(const PipelinePlan& pipeline, const std::vector<StagePlacement>& placements) {
+  ScheduleRequest request;
+  request.stage_count = static_cast<int>(pipeline.stages.size());
+  request.micro_batches = pipeline.micro_batches;
+  for (const StagePlan& stage : pipeline.stages) {
+    request.times.push_back({stage.forward, stage.backward, Seconds{0.0}, stage.link});
+  }
+  SimulatedPipeline run;
+  run.schedule = make_schedule_of(pipeline.schedule, request);
+  run.simulation = simulate(run.schedule);
+  double busy = 0.0;
+  double devices = 0.0;
+  for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
+    const auto width = static_cast<double>(placements[s].devices.size());
+    busy += width * run.simulation.busy[s].value();
+    devices += width;
+  }
+  const double total = devices * run.simulation.makespan.value();
+  run.bubble = total > 0.0 ? 1.0 - busy / total : 0.0;
+  return run;
+}
+
+/// Memory at the simulated peak: activations by the micro-batches that the run really held.
+Bytes peak_memory(const StagePlan& stage, int peak_in_flight) {
+  return stage.memory.total() - stage.memory.activations +
+         Bytes{stage.memory.activations.count() / stage.in_flight * peak_in_flight};
+}
+
+std::string percent(double share) { return fixed(share * 100.0, 1) + " %"; }
+
+std::string padded(const std::string& text, std::size_t width) {
+  return std::string(width - std::min(width, text.size()), ' ') + text;
+}
+
+Json stage_json(const StagePlan& stage, const Simulation& run, std::size_t s) {
+  return {{"busy_s", run.busy[s].value()},
+          {"idle_s", (run.makespan - run.busy[s]).value()},
+          {"first_start_s", run.first_start[s].value()},
+          {"last_end_s", run.last_end[s].value()},
+          {"peak_in_flight", run.peak_in_flight[s]},
+          {"peak_memory_bytes", peak_memory(stage, run.peak_in_flight[s]).count()},
+          {"capacity_bytes", stage.capacity.count()}};
+}
+
+/// Width or height of a picture, from its first tag.
+double attribute(const std::string& svg, const std::string& name) {
+  const std::size_t at = svg.find(name + "=\"");
+  return at == std::string::npos ? 0.0 : std::stod(svg.substr(at + name.size() + 2));
+}
+
+}  // namespace
+
+PlanSimulation simulate_plan(const PlanFile& file) {
+  PlanSimulation run;
+  for (std::size_t p = 0; p < file.plan.pipelines.size(); ++p) {
+    run.pipelines.push_back(simulate_one(file.plan.pipelines[p], file.placements[p]));
+    run.pipeline_time = std::max(run.pipeline_time, run.pipelines.back().simulation.makespan);
+  }
+  run.iteration_time = run.pipeline_time + file.plan.gradient_sync_time + file.plan.optimizer_time;
+  return run;
+}
+
+std::string plan_simulation_text(const PlanFile& file, const PlanSimulation& run) {
+  std::string out = concat("iteration ", pretty(run.iteration_time), ": pipelines ", pretty(run.pipeline_time),
+                           ", gradient sync ", pretty(file.plan.gradient_sync_time), ", optimizer ",
+                           pretty(file.plan.optimizer_time), "\n");
+  for (std::size_t p = 0; p < run.pipelines.size(); ++p) {
+    const PipelinePlan& pipeline = file.plan.pipelines[p];
+    const Simulation& simulation = run.pipelines[p].simulation;
+    out += concat("\npipeline ", p, ": ", pipeline.schedule, ", ", pipeline.micro_batches, " micro-batches of ",
+                  pipeline.micro_batch, ", ", pretty(simulation.makespan), ", bubble ", percent(run.pipelines[p].bubble),
+                  "\n  stage        busy        idle  in flight  memory GiB\n");
+    for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
+      const StagePlan& stage = pipeline.stages[s];
+      const int peak = simulation.peak_in_flight[s];
+      out += concat("  ", padded(concat(p, ".", s), 5), padded(pretty(simulation.busy[s]), 12),
+                    padded(percent(1.0 - simulation.busy[s] / simulation.makespan), 12), padded(concat(peak), 11), "  ",
+                    fixed(peak_memory(stage, peak).value() / (1LL << 30), 1), " / ",
+                    fixed(stage.capacity.value() / (1LL << 30), 1), "\n");
+    }
+  }
+  return out;
+}
+
+std::string plan_simulation_json(const PlanFile& file, const PlanSimulation& run) {
+  Json pipelines = Json::array();
+  for (std::size_t p = 0; p < run.pipelines.size(); ++p) {
+    const PipelinePlan& pipeline = file.plan.pipelines[p];
+    const Simulation& simulation = run.pipelines[p].simulation;
+    Json stages = Json::array();
+    for (std::size_t s = 0; s < pipeline.stages.size(); ++s) stages.push_back(stage_json(pipeline.stages[s], simulation, s));
+    pipelines.push_back({{"schedule", pipeline.schedule},
+                         {"time_s", simulation.makespan.value()},
+                         {"bubble", run.pipelines[p].bubble},
+                         {"stages", std::move(stages)}});
+  }
+  return json_text({{"iteration_time_s", run.iteration_time.value()},
+                    {"pipeline_time_s", run.pipeline_time.value()},
+                    {"gradient_sync_time_s", file.plan.gradient_sync_time.value()},
+                    {"optimizer_time_s", file.plan.optimizer_time.value()},
+                    {"pipelines", std::move(pipelines)}});
+}
+
+std::string plan_trace_json(const PlanFile& file, const PlanSimulation& run) {
+  std::vector<TracedPipeline> traced;
+  for (std::size_t p = 0; p < run.pipelines.size(); ++p) {
+    traced.push_back({concat("pipeline ", p), &run.pipelines[p].schedule, &run.pipelines[p].simulation});
+  }
+  constexpr double kMicroseconds = 1e6;
+  Json trace = Json::parse(trace_json(traced, kMicroseconds));
+  const int process = static_cast<int>(traced.size());
+  Json& events = trace["traceEvents"];
+  events.push_back({{"ph", "M"}, {"name", "process_name"}, {"pid", process}, {"tid", 0},
+                    {"args", {{"name", "all devices"}}}});
+  Seconds start = run.pipeline_time;
+  const auto add = [&](const char* name, Seconds time) {
+    if (time > Seconds{0.0}) {
+      events.push_back({{"ph", "X"}, {"name", name}, {"cat", "iteration"}, {"pid", process}, {"tid", 0},
+                        {"ts", start.value() * kMicroseconds}, {"dur", time.value() * kMicroseconds}});
+    }
+    start += time;
+  };
+  add("gradient All-Reduce", file.plan.gradient_sync_time);
+  add("optimizer", file.plan.optimizer_time);
+  return trace.dump() + "\n";
+}
+
+std::string plan_timeline_svg(const PlanFile& file, const PlanSimulation& run) {
+  std::string body;
+  double top = 0.0;
+  double width = 600.0;
+  for (std::size_t p = 0; p < run.pipelines.size(); ++p) {
+    const PipelinePlan& pipeline = file.plan.pipelines[p];
+    const std::string title = concat("pipeline ", p, ": ", pipeline.schedule, ", ", pipeline.stages.size(), " stages, ",
+                                     pipeline.micro_batches, " micro-batches of ", pipeline.micro_batch);
+    const std::string svg =
+        timeline_svg(run.pipelines[p].schedule, run.pipelines[p].simulation, title, "ms", 1000.0);
+    width = std::max(width, attribute(svg, "width"));
+    body += concat("<g transform=\"translate(0 ", fixed(top, 0), ")\">\n", svg.substr(svg.find("<svg")), "</g>\n");
+    top += attribute(svg, "height");
+  }
+  body += concat("<text x=\"90\" y=\"", fixed(top + 16, 0), "\">iteration ", pretty(run.iteration_time),
+                 ": slowest pipeline ", pretty(run.pipeline_time), ", gradient All-Reduce ",
+                 pretty(file.plan.gradient_sync_time), ", optimizer ", pretty(file.plan.optimizer_time), "</text>\n");
+  return concat("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", fixed(width, 0), "\" height=\"",
+                fixed(top + 32, 0), "\" font-family=\"sans-serif\" font-size=\"12\">\n", body, "</svg>\n");
+}
+
+}  // namespace hpplan

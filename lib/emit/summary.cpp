@@ -1,0 +1,279 @@
+#include "emit/summary.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "base/text.hpp"
+#include "emit/json_text.hpp"
+
+namespace hpplan {
+
+namespace {
+
+constexpr std::size_t kWidth = 120;
+
+enum class Align { Left, Right };
+
+/// Rows of cells, padded to the widest cell of each column.
+class Table {
+ public:
+  explicit Table(std::vector<Align> columns) : columns_(std::move(columns)) {}
+
+  void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+
+  [[nodiscard]] std::string text(std::size_t indent) const {
+    std::vector<std::size_t> widths(columns_.size(), 0);
+    for (const auto& row : rows_) {
+      for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
+    }
+    std::string out;
+    for (const auto& row : rows_) {
+      std::string line(indent, ' ');
+      for (std::size_t c = 0; c < row.size(); ++c) {
+        const std::string pad(widths[c] - row[c].size(), ' ');
+        line += columns_[c] == Align::Right ? pad + row[c] : row[c] + pad;
+        if (c + 1 < row.size()) line += "  ";
+      }
+      line.erase(line.find_last_not_of(' ') + 1);
+      out += line + '\n';
+    }
+    return out;
+  }
+
+ private:
+  std::vector<Align> columns_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+std::string percent(double share, int digits = 1) { return fixed(share * 100.0, digits) + " %"; }
+
+std::string bold(const std::string& text, TextStyle style) {
+  return style == TextStyle::Coloured ? concat("\x1b[1m", text, "\x1b[0m") : text;
+}
+
+/// "0-3,6": ascending numbers as ranges.
+std::string compact(const std::vector<int>& numbers) {
+  std::string out;
+  for (std::size_t i = 0; i < numbers.size();) {
+    std::size_t j = i;
+    while (j + 1 < numbers.size() && numbers[j + 1] == numbers[j] + 1) ++j;
+    out += concat(out.empty() ? "" : ",", numbers[i]);
+    if (j > i) out += concat("-", numbers[j]);
+    i = j + 1;
+  }
+  return out;
+}
+
+/// "b2-0:0-3", "b2-0..b2-3 (whole)" shortened: nodes in order, devices of each; at most `limit` characters.
+std::string devices_text(const std::vector<DeviceName>& devices, std::size_t limit) {
+  std::vector<std::pair<std::string, std::vector<int>>> nodes;
+  for (const DeviceName& device : devices) {
+    if (nodes.empty() || nodes.back().first != device.node) nodes.push_back({device.node, {}});
+    nodes.back().second.push_back(device.device);
+  }
+  std::vector<std::string> parts;
+  for (const auto& [node, numbers] : nodes) parts.push_back(node + ":" + compact(numbers));
+  const std::string all = join(parts, " ");
+  if (nodes.size() < 3 && all.size() <= limit) return all;
+  const bool alike = std::all_of(nodes.begin(), nodes.end(),
+                                 [&](const auto& node) { return node.second == nodes.front().second; });
+  if (nodes.size() < 2 || !alike) return all.size() <= limit ? all : all.substr(0, limit - 3) + "...";
+  return concat(nodes.front().first, "..", nodes.back().first, ":", compact(nodes.front().second), " (", nodes.size(),
+                " nodes)");
+}
+
+std::string recompute_text(const StagePlan& stage) {
+  if (stage.recompute.empty()) return "-";
+  std::map<std::vector<std::string>, int> layers;
+  for (const RecomputeRange& range : stage.recompute) layers[range.operators] += range.layers.size();
+  std::vector<std::string> parts;
+  for (const auto& [operators, count] : layers) {
+    const std::string what = operators.size() > 3
+                                 ? concat(operators.front(), "..", operators.back())
+                                 : join(operators, "+");
+    parts.push_back(concat(count, "x ", what));
+  }
+  const std::string text = join(parts, ", ");
+  return text.size() <= 30 ? text : concat(text.substr(0, 27), "...");
+}
+
+std::string layers_text(LayerRange layers) {
+  return layers.size() == 1 ? concat(layers.first) : concat(layers.first, "-", layers.last - 1);
+}
+
+double fill(const StagePlan& stage) {
+  return stage.capacity > Bytes{0} ? stage.memory.total().value() / stage.capacity.value() : 0.0;
+}
+
+/// The stage with the least memory left, by share.
+std::pair<std::size_t, std::size_t> tightest(const Plan& plan) {
+  std::pair<std::size_t, std::size_t> best{0, 0};
+  double most = -1.0;
+  for (std::size_t p = 0; p < plan.pipelines.size(); ++p) {
+    for (std::size_t s = 0; s < plan.pipelines[p].stages.size(); ++s) {
+      if (fill(plan.pipelines[p].stages[s]) <= most) continue;
+      most = fill(plan.pipelines[p].stages[s]);
+      best = {p, s};
+    }
+  }
+  return best;
+}
+
+std::string gibibytes(Bytes size) { return fixed(size.value() / (1024.0 * 1024.0 * 1024.0), 1); }
+
+void add_stages(const PlanFile& file, std::size_t p, Table& table) {
+  const auto tight = tightest(file.plan);
+  const PipelinePlan& pipeline = file.plan.pipelines[p];
+  for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
+    const StagePlan& stage = pipeline.stages[s];
+    const bool is_tight = tight == std::pair{p, s};
+    table.add({concat(p, ".", s), devices_text(file.placements[p][s].devices, 24), layers_text(stage.layers),
+               concat(stage.tensor_parallel), concat(stage.data_parallel), recompute_text(stage),
+               pretty(stage.forward), pretty(stage.backward),
+               s + 1 < pipeline.stages.size() ? pretty(stage.link) : "", concat(stage.in_flight),
+               concat(gibibytes(stage.memory.total()), " / ", gibibytes(stage.capacity)),
+               concat(percent(fill(stage), 0), is_tight ? " <" : "")});
+  }
+}
+
+std::string pipelines_text(const PlanFile& file) {
+  const Plan& plan = file.plan;
+  const double batch = file.problem.job.global_batch;
+  Table table({Align::Left, Align::Right, Align::Left, Align::Right, Align::Right, Align::Right});
+  table.add({"pipeline", "share of the batch", "schedule", "time", "bubble", "stage imbalance"});
+  for (std::size_t p = 0; p < plan.pipelines.size(); ++p) {
+    const PipelinePlan& pipeline = plan.pipelines[p];
+    const double samples = static_cast<double>(pipeline.micro_batch) * pipeline.micro_batches;
+    table.add({concat(p),
+               concat(pipeline.micro_batches, " x ", pipeline.micro_batch, " = ", samples, " (", percent(samples / batch),
+                      ")"),
+               pipeline.schedule, pretty(pipeline.time), percent(pipeline.bubble),
+               percent(plan.intra_pipeline_imbalance[p])});
+  }
+  return table.text(2);
+}
+
+std::string stages_text(const PlanFile& file) {
+  Table table({Align::Left, Align::Left, Align::Right, Align::Right, Align::Right, Align::Left, Align::Right,
+               Align::Right, Align::Right, Align::Right, Align::Right, Align::Left});
+  table.add({"stage", "devices", "layers", "TP", "DP", "recompute", "forward", "backward", "link", "held", "GiB", "full"});
+  for (std::size_t p = 0; p < file.plan.pipelines.size(); ++p) add_stages(file, p, table);
+  return table.text(2);
+}
+
+std::string times_text(const PlanFile& file) {
+  const Plan& plan = file.plan;
+  const auto share = [&](Seconds part) { return percent(part / plan.iteration_time); };
+  Table table({Align::Left, Align::Right, Align::Right, Align::Left});
+  const auto pipelines = plan.pipelines.size();
+  table.add({"pipelines", pretty(plan.pipeline_time), share(plan.pipeline_time),
+             pipelines == 1 ? "" : concat("the slowest; they differ by ", percent(plan.inter_pipeline_imbalance))});
+  table.add({"gradient sync", pretty(plan.gradient_sync_time), share(plan.gradient_sync_time),
+             plan.gradient_sync.groups.empty()
+                 ? "nothing to reduce"
+                 : concat(to_text(plan.gradient_sync.method), ", ", plan.gradient_sync.groups.size(), " groups")});
+  table.add({"optimizer", pretty(plan.optimizer_time), share(plan.optimizer_time), ""});
+  return table.text(2);
+}
+
+std::string provenance_text(const Plan& plan) {
+  std::map<Provenance, std::vector<std::string>> stages;
+  for (std::size_t p = 0; p < plan.pipelines.size(); ++p) {
+    for (std::size_t s = 0; s < plan.pipelines[p].stages.size(); ++s) {
+      stages[plan.pipelines[p].stages[s].provenance].push_back(concat(p, ".", s));
+    }
+  }
+  if (stages.size() == 1) return concat("all stage times are ", to_text(stages.begin()->first));
+  std::vector<std::string> parts;
+  for (const auto& [provenance, names] : stages) {
+    parts.push_back(concat(to_text(provenance), ": ", names.size() <= 12 ? join(names, " ") : concat(names.size(), " stages")));
+  }
+  return "stage times " + join(parts, "; ");
+}
+
+/// Breaks a note at spaces; later lines are indented.
+std::string wrapped(const std::string& note, std::size_t indent) {
+  std::string out;
+  std::string line(indent, ' ');
+  std::size_t start = 0;
+  while (start <= note.size()) {
+    const std::size_t end = std::min(note.find(' ', start), note.size());
+    const std::string word = note.substr(start, end - start);
+    if (line.size() > indent + 2 && line.size() + 1 + word.size() > kWidth) {
+      out += line + '\n';
+      line = std::string(indent + 2, ' ') + word;
+    } else {
+      line += (line.size() > indent ? " " : "") + word;
+    }
+    start = end + 1;
+  }
+  return out + line + '\n';
+}
+
+/// Faults of the format say all in `found`.
+std::string difference_line(const Difference& difference) {
+  std::string line = difference.remark.empty() && difference.expected.empty()
+                         ? concat(difference.field, ": ", difference.found)
+                         : concat(difference.field, ": found ", difference.found, ", expected ", difference.expected);
+  if (!difference.remark.empty()) line += concat(" (", difference.remark, ")");
+  return line;
+}
+
+}  // namespace
+
+std::string plan_headline(const PlanFile& file) {
+  const Plan& plan = file.plan;
+  const std::string quality = file.figures.gap <= 1e-9
+                                  ? "proved optimal"
+                                  : concat("at most ", percent(file.figures.gap, 2), " above the optimum (bound ",
+                                           pretty(plan.lower_bound), ")");
+  return concat("iteration ", pretty(plan.iteration_time), ", ", quality, plan.complete ? "" : "; search ended early");
+}
+
+std::string plan_summary(const PlanFile& file, TextStyle style) {
+  const Plan& plan = file.plan;
+  const PlanProblem& problem = file.problem;
+  std::string out = bold(concat(problem.model.name, " on ", problem.cluster.name, ", global batch ",
+                                problem.job.global_batch),
+                         style) +
+                    '\n';
+  out += bold(plan_headline(file), style) + '\n';
+  out += concat(significant(file.figures.samples_per_s, 4), " samples/s, ", significant(file.figures.tokens_per_s, 4),
+                " tokens/s, MFU ", percent(file.figures.mfu), "\n\n");
+  out += times_text(file) + '\n';
+  out += pipelines_text(file) + '\n';
+  out += stages_text(file) + '\n';
+  out += "  layers: embedding 0, then blocks, head last; times per micro-batch; held: micro-batches in flight; "
+         "< tightest memory\n";
+  if (!file.idle_devices.empty()) {
+    out += wrapped(concat("idle: ", file.idle_devices.size(), " devices: ", devices_text(file.idle_devices, 90)), 2);
+  }
+  out += wrapped(provenance_text(plan), 2);
+  for (const std::string& note : plan.notes) out += wrapped("note: " + note, 2);
+  return out;
+}
+
+std::string judgement_text(const PlanFile& file, const Judgement& judgement) {
+  if (judgement.ok()) return concat("ok: ", plan_headline(file), "\n");
+  std::string out;
+  for (const Difference& difference : judgement.differences) {
+    out += difference_line(difference) + '\n';
+  }
+  const auto count = judgement.differences.size();
+  out += concat(count, count == 1 ? " difference" : " differences",
+                judgement.recomputed ? "\n" : "; predicted numbers were not recomputed\n");
+  return out;
+}
+
+std::string judgement_json(const Judgement& judgement) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const Difference& difference : judgement.differences) {
+    list.push_back({{"field", difference.field},
+                    {"found", difference.found},
+                    {"expected", difference.expected},
+                    {"remark", difference.remark}});
+  }
+  return json_text({{"ok", judgement.ok()}, {"recomputed", judgement.recomputed}, {"differences", std::move(list)}});
+}
+
+}  // namespace hpplan
