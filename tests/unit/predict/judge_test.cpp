@@ -43,9 +43,9 @@ StagePlan& stage(PlanFile& file, std::size_t p, std::size_t s) { return file.pla
 const std::vector<Corruption>& corruptions() {
   static const std::vector<Corruption> all = {
       {"model name", [](PlanFile& f) { f.problem.model.name = "other"; }, "problem.model.name"},
-      {"model digest", [](PlanFile& f) { f.problem.model.digest = "0"; }, "problem.model.digest"},
-      {"cluster digest", [](PlanFile& f) { f.problem.cluster.digest = "0"; }, "problem.cluster.digest"},
-      {"profile digest", [](PlanFile& f) { f.problem.profile_digest = "0"; }, "problem.profile.digest"},
+      {"model digest", [](PlanFile& f) { f.problem.model.digest = "other"; }, "problem.model.digest"},
+      {"cluster digest", [](PlanFile& f) { f.problem.cluster.digest = "other"; }, "problem.cluster.digest"},
+      {"profile digest", [](PlanFile& f) { f.problem.profile_digest = "other"; }, "problem.profile.digest"},
       {"profile names", [](PlanFile& f) { f.problem.profiles.pop_back(); }, "problem.profile.names"},
       {"global batch", [](PlanFile& f) { f.problem.job.global_batch = 25; }, "problem.global_batch"},
       {"micro-batches", [](PlanFile& f) { f.plan.pipelines[1].micro_batches = 7; }, "problem.global_batch"},
@@ -74,7 +74,7 @@ const std::vector<Corruption>& corruptions() {
       {"tensor parallel", [](PlanFile& f) { stage(f, 0, 0).tensor_parallel = 1; }, "pipelines[0].stages[0].devices"},
       {"heads", [](PlanFile& f) { stage(f, 0, 0).tensor_parallel = 3; }, "pipelines[0].stages[0].tensor_parallel"},
       {"degrees swapped", [](PlanFile& f) { std::swap(stage(f, 0, 1).tensor_parallel, stage(f, 0, 1).data_parallel); },
-       "pipelines[0].stages[1].forward_s"},
+       "pipelines[0].stages[1].memory_bytes.parameters"},
       {"recompute range", [](PlanFile& f) { stage(f, 0, 0).recompute[0].layers = {4, 6}; }, "pipelines[0].stages[0].recompute"},
       {"recompute operators", [](PlanFile& f) { stage(f, 0, 0).recompute[0].operators = {"score"}; },
        "pipelines[0].stages[0].recompute"},
