@@ -7,6 +7,7 @@ int main(int argc, char** argv) {
   CLI::App app{"hpplan: finds the fastest way to train a model on a mix of accelerators", "hpplan"};
   app.set_version_flag("--version", HPPLAN_VERSION);
   hpplan::AppContext context;
+  hpplan::add_plan_verb(app, context);
   hpplan::add_check_verb(app, context);
   hpplan::add_simulate_verb(app, context);
   hpplan::add_schedule_verb(app, context);

@@ -11,6 +11,7 @@ struct AppContext;
 // One file per verb, verb_<name>.cpp; main.cpp lists them in the order of the help.
 void add_profile_verb(CLI::App& app, AppContext& context);
 void add_schedule_verb(CLI::App& app, AppContext& context);
+void add_plan_verb(CLI::App& app, AppContext& context);
 void add_check_verb(CLI::App& app, AppContext& context);
 void add_simulate_verb(CLI::App& app, AppContext& context);
 void add_show_verb(CLI::App& app, AppContext& context);

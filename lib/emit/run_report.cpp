@@ -45,7 +45,8 @@ std::string run_report_json(const RunReport& report) {
 std::string census_text(const std::vector<Rejection>& rejections) {
   std::string out = "no feasible plan\n";
   for (const Rejection& rejection : rejections) {
-    out += concat("  ", to_text(rejection.reason), ": ", rejection.text);
+    const std::string reason = concat(to_text(rejection.reason), ": ");
+    out += concat("  ", rejection.text.rfind(reason, 0) == 0 ? "" : reason, rejection.text);
     const Bytes missing = rejection.needed - rejection.available;
     if (rejection.reason == RejectReason::DeviceMemory && missing > Bytes{0}) {
       out += concat(" (", pretty(missing), " too much)");

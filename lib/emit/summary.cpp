@@ -64,7 +64,8 @@ std::string compact(const std::vector<int>& numbers) {
   return out;
 }
 
-/// "b2-0:0-3", "b2-0..b2-3 (whole)" shortened: nodes in order, devices of each; at most `limit` characters.
+/// "b2-0:0-3", or "b2-0..3:0-7" for several nodes with the same devices each: at most `limit` characters where nodes
+/// have names of usual length.
 std::string devices_text(const std::vector<DeviceName>& devices, std::size_t limit) {
   std::vector<std::pair<std::string, std::vector<int>>> nodes;
   for (const DeviceName& device : devices) {
@@ -74,12 +75,16 @@ std::string devices_text(const std::vector<DeviceName>& devices, std::size_t lim
   std::vector<std::string> parts;
   for (const auto& [node, numbers] : nodes) parts.push_back(node + ":" + compact(numbers));
   const std::string all = join(parts, " ");
-  if (nodes.size() < 3 && all.size() <= limit) return all;
+  if (nodes.size() == 1 && all.size() <= limit) return all;
   const bool alike = std::all_of(nodes.begin(), nodes.end(),
                                  [&](const auto& node) { return node.second == nodes.front().second; });
   if (nodes.size() < 2 || !alike) return all.size() <= limit ? all : all.substr(0, limit - 3) + "...";
-  return concat(nodes.front().first, "..", nodes.back().first, ":", compact(nodes.front().second), " (", nodes.size(),
-                " nodes)");
+  // "b2-0..3:0-7": the last name without what it shares with the first up to a dash.
+  const std::string& first = nodes.front().first;
+  const std::string& last = nodes.back().first;
+  const std::size_t dash = last.rfind('-');
+  const bool shared = dash != std::string::npos && first.compare(0, dash + 1, last, 0, dash + 1) == 0;
+  return concat(first, "..", shared ? last.substr(dash + 1) : last, ":", compact(nodes.front().second));
 }
 
 std::string recompute_text(const StagePlan& stage) {

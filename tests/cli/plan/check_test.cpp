@@ -76,10 +76,12 @@ TEST_CASE("simulate reports the times that the plan states", "[simulate]") {
 }
 
 TEST_CASE("simulate writes a trace and a picture", "[simulate]") {
+  const hpplan::test::ScratchFolder scratch;
   const CommandResult result =
-      run_hpplan("simulate - --trace t.json --svg t.svg >/dev/null && cat t.json t.svg", hand_made_plan());
-  CHECK_THAT(result.out, Contains("\"traceEvents\"") && Contains("\"optimizer\"") && Contains("<svg "));
+      run_hpplan("simulate - --trace " + scratch.path("t.json") + " --svg " + scratch.path("t.svg"), hand_made_plan());
   CHECK(result.code == 0);
+  CHECK_THAT(hpplan::test::file_text(scratch.path("t.json")), Contains("\"traceEvents\"") && Contains("\"optimizer\""));
+  CHECK_THAT(hpplan::test::file_text(scratch.path("t.svg")), Contains("<svg ") && Contains("pipeline 0: 1f1b"));
 }
 
 TEST_CASE("simulate refuses a plan that departs from the format, with a position", "[simulate]") {

@@ -1,0 +1,268 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <thread>
+
+#include <CLI/CLI.hpp>
+
+#include "app.hpp"
+#include "base/text.hpp"
+#include "emit/plan_json.hpp"
+#include "emit/run_report.hpp"
+#include "emit/summary.hpp"
+#include "io/quantity.hpp"
+#include "predict/plan_stamp.hpp"
+#include "problem_inputs.hpp"
+#include "schedule/table.hpp"
+#include "search/engine.hpp"
+#include "verbs.hpp"
+
+namespace hpplan {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct PlanOptions {
+  ProblemInputs inputs;
+  Job job;
+  SearchOptions search;
+  std::string pipelines;
+  std::string stages;
+  std::string memory_margin;
+  std::string framework_overhead;
+  std::string optimizer_sharding = "none";
+  double time_limit_s = 0.0;   // 0: none
+  std::string out;
+  std::string report;
+  bool json = false;
+  bool no_cpc = false;
+  bool no_ses = false;
+  bool no_oso = false;
+  bool no_dpo = false;
+  bool no_recompute = false;
+};
+
+[[noreturn]] void refuse(const std::string& option, const std::string& message, const std::string& hint) {
+  throw InputError(Diagnostic{"", 0, 0, option, message, hint});
+}
+
+int limit_number(const std::string& option, const std::string& text, const std::string& whole) {
+  const bool digits = !text.empty() && text.size() < 9 && text.find_first_not_of("0123456789") == std::string::npos;
+  const int value = digits ? std::stoi(text) : 0;
+  if (value < 1) refuse(option, concat("found \"", whole, "\""), "give a number of at least 1, or a range such as 2..8");
+  return value;
+}
+
+/// "4" is exactly four, "2..8" from two to eight.
+CountLimit parse_limit(const std::string& option, const std::string& text) {
+  if (text.empty()) return {};
+  const std::size_t dots = text.find("..");
+  if (dots == std::string::npos) {
+    const int count = limit_number(option, text, text);
+    return {count, count};
+  }
+  const CountLimit limit{limit_number(option, text.substr(0, dots), text),
+                         limit_number(option, text.substr(dots + 2), text)};
+  if (limit.max < limit.min) refuse(option, concat("found \"", text, "\", which holds no number"), "give MIN..MAX");
+  return limit;
+}
+
+Bytes parse_bytes(const std::string& option, const std::string& text, Bytes fallback) {
+  if (text.empty()) return fallback;
+  const auto parsed = parse_quantity<Bytes>(text);
+  if (const auto* fault = std::get_if<QuantityFault>(&parsed)) refuse(option, fault->message, fault->hint);
+  return std::get<Bytes>(parsed);
+}
+
+/// Families that the search can plan with. Others change what is in flight and what bounds a pipeline.
+const std::vector<std::string>& planned_families() {
+  static const std::vector<std::string> families = {"1f1b"};
+  return families;
+}
+
+void check_schedules(const std::vector<std::string>& schedules) {
+  for (const std::string& name : schedules) {
+    (void)schedule_family(name);  // throws with the nearest name
+    const auto& planned = planned_families();
+    if (std::find(planned.begin(), planned.end(), name) != planned.end()) continue;
+    refuse("--schedule", concat("plans cannot use ", name, " yet, only ", join(planned, ", ")),
+           "`hpplan schedule` simulates every family on its own");
+  }
+}
+
+Job make_job(const PlanOptions& options) {
+  Job job = options.job;
+  check_schedules(job.schedules);
+  job.constraints.pipelines = parse_limit("--pipelines", options.pipelines);
+  job.constraints.stages = parse_limit("--stages", options.stages);
+  job.constraints.allow_recompute = !options.no_recompute;
+  job.memory_margin = parse_bytes("--memory-margin", options.memory_margin, job.memory_margin);
+  job.framework_overhead = parse_bytes("--framework-overhead", options.framework_overhead, job.framework_overhead);
+  job.optimizer_sharding = options.optimizer_sharding == to_text(OptimizerSharding::None)
+                               ? OptimizerSharding::None
+                               : OptimizerSharding::StageDataParallel;
+  return job;
+}
+
+SearchOptions search_options(const PlanOptions& options, Clock::time_point start, Progress& progress) {
+  SearchOptions search = options.search;
+  search.cache_pipelines = !options.no_cpc;
+  search.skip_early = !options.no_ses;
+  search.order_search = !options.no_oso;
+  search.dynamic_programming = !options.no_dpo;
+  if (options.time_limit_s > 0.0) {
+    const auto end = start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.time_limit_s));
+    search.stop = [end] { return Clock::now() >= end; };
+  }
+  search.progress = [&progress](const SearchProgress& state) {
+    progress.update(static_cast<std::size_t>(state.work), 0,
+                    concat("best ", pretty(Seconds{state.incumbent_s}), ", bound ", pretty(Seconds{state.bound_s})));
+  };
+  return search;
+}
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+RunReport make_report(const SearchResult& result, int threads) {
+  const SearchReport& search = result.report;
+  RunReport report;
+  report.feasible = !result.plans.empty();
+  report.proved = search.proved;
+  report.threads = threads;
+  report.counts = {{"branches", search.branches},       {"tables", search.tables},
+                   {"tables_reused", search.tables_reused}, {"transitions", search.transitions},
+                   {"candidates", search.candidates},   {"skipped", search.skipped}};
+  for (const Plan& plan : result.plans) report.iteration_times_s.push_back(plan.iteration_time.value());
+  report.rejections = search.rejections;
+  return report;
+}
+
+TextStyle style_of(int descriptor) {
+  const char* no_color = std::getenv("NO_COLOR");
+  const bool plain = (no_color != nullptr && *no_color != '\0') || isatty(descriptor) == 0;
+  return plain ? TextStyle::Plain : TextStyle::Coloured;
+}
+
+std::string alternatives_text(const std::vector<Plan>& plans) {
+  std::string out;
+  for (std::size_t k = 1; k < plans.size(); ++k) {
+    std::size_t stages = 0;
+    for (const PipelinePlan& pipeline : plans[k].pipelines) stages += pipeline.stages.size();
+    out += concat("  next best ", k + 1, ": ", pretty(plans[k].iteration_time), " (+",
+                  fixed((plans[k].iteration_time / plans[0].iteration_time - 1.0) * 100.0, 2), " %), ",
+                  plans[k].pipelines.size(), " pipelines, ", stages, " stages\n");
+  }
+  return out;
+}
+
+ExitCode run_plan(const PlanOptions& options, const AppContext& context) {
+  for (const std::string& path : {options.out, options.report}) {
+    if (!path.empty()) check_output(path);
+  }
+  const Clock::time_point start = Clock::now();
+  const Problem problem = load_problem(options.inputs, make_job(options));
+  const double load_s = seconds_since(start);
+  SearchResult result;
+  {
+    Progress progress(context, "search");
+    result = find_plan(problem, search_options(options, start, progress));
+  }
+  RunReport report = make_report(result, options.search.threads);
+  report.wall_s = {{"load", load_s}, {"search", seconds_since(start) - load_s}};
+  if (!options.report.empty()) write_output(options.report, run_report_json(report));
+  if (result.plans.empty()) {
+    std::cerr << census_text(report.rejections);
+    if (options.json && options.out.empty()) std::cout << run_report_json(report);
+    return ExitCode::NoFeasiblePlan;
+  }
+  Plan& best = result.plans.front();
+  for (std::string& note : profile_notes(problem)) best.notes.push_back(std::move(note));
+  const PlanFile file = make_plan_file(problem, best);
+  if (!options.out.empty()) write_output(options.out, plan_json(file));
+  if (options.out.empty() && options.json) std::cout << plan_json(file);
+  const bool summary_is_result = options.out.empty() && !options.json;
+  const std::string summary =
+      plan_summary(file, style_of(summary_is_result ? STDOUT_FILENO : STDERR_FILENO)) + alternatives_text(result.plans);
+  if (summary_is_result) {
+    std::cout << summary;
+  } else {
+    print_note(context, summary.substr(0, summary.size() - 1));
+  }
+  return ExitCode::Done;
+}
+
+void add_job_options(CLI::App& verb, PlanOptions& options) {
+  Job& job = options.job;
+  verb.add_option("--global-batch", job.global_batch, "samples per optimizer step")
+      ->required()->type_name("N")->check(CLI::PositiveNumber)->group("Job");
+  verb.add_option("--micro-batch", job.micro_batches, "allowed micro-batch sizes in samples (default 1,2,4,...,64)")
+      ->delimiter(',')->type_name("LIST")->check(CLI::Range(1, 65536))->group("Job");
+  verb.add_option("--schedule", job.schedules, concat("allowed schedules (default 1f1b): ", join(planned_families(), ", ")))
+      ->delimiter(',')->type_name("LIST")->group("Job");
+  verb.add_option("--memory-margin", options.memory_margin, "memory kept free on every device (default 0), such as \"2 GB\"")
+      ->type_name("SIZE")->group("Job");
+  verb.add_option("--framework-overhead", options.framework_overhead,
+                  "memory that context and libraries take on every device (default 1 GiB)")
+      ->type_name("SIZE")->group("Job");
+  verb.add_option("--optimizer-sharding", options.optimizer_sharding,
+                  "none (default), or stage-data-parallel: states divided over a stage's replicas")
+      ->check(CLI::IsMember({"none", "stage-data-parallel"}).description(""))->type_name("WHAT")->group("Job");
+  verb.add_flag("--overlap", job.overlap_gradient_sync, "hide the gradient All-Reduce in the pipelines' drain")->group("Job");
+}
+
+void add_constraint_options(CLI::App& verb, PlanOptions& options) {
+  Constraints& limits = options.job.constraints;
+  const char* group = "Constraints";
+  verb.add_option("--pipelines", options.pipelines, "number of pipelines (default any)")->type_name("N|MIN..MAX")->group(group);
+  verb.add_option("--stages", options.stages, "stages per pipeline (default any)")->type_name("N|MIN..MAX")->group(group);
+  verb.add_option("--tensor-parallel", limits.tensor_parallel, "allowed tensor-parallel degrees (default any)")
+      ->delimiter(',')->type_name("LIST")->check(CLI::PositiveNumber)->group(group);
+  verb.add_flag("--tensor-parallel-across-nodes", limits.tensor_parallel_across_nodes,
+                "tensor parallelism may leave a node")->group(group);
+  verb.add_flag("--whole-nodes", limits.whole_nodes, "stages use whole nodes only")->group(group);
+  verb.add_flag("--type-pure", limits.type_pure, "a pipeline uses one device type only")->group(group);
+  verb.add_flag("--no-recompute", options.no_recompute, "never recompute activations")->group(group);
+}
+
+void add_search_options(CLI::App& verb, PlanOptions& options) {
+  const char* group = "Search";
+  options.search.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  verb.add_option("--tolerance", options.job.tolerance,
+                  "accept a plan within (1 + ALPHA) of the optimum (default 0: exact)")
+      ->type_name("ALPHA")->check(CLI::NonNegativeNumber)->group(group);
+  verb.add_option("--time-limit", options.time_limit_s, "end the search after S seconds with the best plan so far")
+      ->type_name("S")->check(CLI::PositiveNumber)->group(group);
+  verb.add_option("--threads", options.search.threads, "threads (default: all cores); the plan does not depend on it")
+      ->type_name("N")->check(CLI::Range(1, 1024))->group(group);
+  verb.add_option("--top", options.search.top, "also show the K best plans (default 1)")
+      ->type_name("K")->check(CLI::Range(1, 1000))->group(group);
+  verb.add_flag("--no-cpc", options.no_cpc, "do not cache pipeline configurations")->group(group);
+  verb.add_flag("--no-ses", options.no_ses, "do not skip candidates by their bound")->group(group);
+  verb.add_flag("--no-oso", options.no_oso, "do not order candidates by promise")->group(group);
+  verb.add_flag("--no-dpo", options.no_dpo, "enumerate instead of dynamic programming (tiny problems only)")->group(group);
+}
+
+}  // namespace
+
+void add_plan_verb(CLI::App& app, AppContext& context) {
+  const auto options = std::make_shared<PlanOptions>();
+  CLI::App& verb = add_verb(
+      app, context,
+      {"plan", "Finds the fastest plan: pipelines, stages, layers, tensor and data parallelism, recomputation.",
+       "hpplan plan --model gpt3-1.3b --cluster a100-3090-8 --global-batch 128 --out plan.json"},
+      [options, &context] { return run_plan(*options, context); });
+  add_input_options(verb, options->inputs, InputsNeeded::Always);
+  add_job_options(verb, *options);
+  add_constraint_options(verb, *options);
+  add_search_options(verb, *options);
+  verb.add_option("--out", options->out, "write the plan as JSON; - is standard output")->type_name("FILE")->group("Output");
+  verb.add_option("--report", options->report, "write how the search went, as JSON")->type_name("FILE")->group("Output");
+  verb.add_flag("--json", options->json, "without --out: the plan as JSON instead of a summary")->group("Output");
+}
+
+}  // namespace hpplan

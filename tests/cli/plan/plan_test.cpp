@@ -1,0 +1,88 @@
+#include <filesystem>
+
+#include "judged_plan.hpp"
+#include "support/catch.hpp"
+#include "support/command.hpp"
+
+using Catch::Matchers::Contains;
+using hpplan::test::CommandResult;
+using hpplan::test::file_text;
+using hpplan::test::run_hpplan;
+using hpplan::test::ScratchFolder;
+
+namespace {
+
+const std::string kSmall = "plan --model gpt3-350m --cluster a100-3090-4 --global-batch 32 --micro-batch 1,2,4 --threads 1";
+
+}  // namespace
+
+TEST_CASE("plan prints a summary, and with --out writes the plan instead", "[plan]") {
+  const CommandResult summary = run_hpplan(kSmall);
+  CHECK(summary.code == 0);
+  CHECK_THAT(summary.out, Contains("gpt3-350m on a100-3090-4, global batch 32") && Contains("tightest memory"));
+  CHECK(summary.err.empty());
+
+  const ScratchFolder scratch;
+  const CommandResult written = run_hpplan(kSmall + " --out " + scratch.path("plan.json"));
+  CHECK(written.code == 0);
+  CHECK(written.out.empty());
+  CHECK_THAT(written.err, Contains("gpt3-350m on a100-3090-4"));
+  CHECK_THAT(file_text(scratch.path("plan.json")), Contains("\"format\": \"hpplan-plan\""));
+
+  const CommandResult quiet = run_hpplan(kSmall + " --out - --quiet");
+  CHECK(quiet.out == file_text(scratch.path("plan.json")));
+  CHECK(quiet.err.empty());
+}
+
+TEST_CASE("check finds nothing wrong with what plan writes", "[plan]") {
+  const std::string more = GENERATE(std::string(""), " --type-pure", " --whole-nodes", " --pipelines 2",
+                                    " --stages 2..3", " --tensor-parallel 2", " --optimizer-sharding stage-data-parallel",
+                                    " --memory-margin '8 GB' --framework-overhead '2 GiB'", " --no-recompute");
+  CAPTURE(more);
+  const CommandResult plan = run_hpplan(kSmall + more + " --json");
+  REQUIRE(plan.code == 0);
+  const CommandResult check = run_hpplan("check - --model gpt3-350m --cluster a100-3090-4", plan.out);
+  CHECK_THAT(check.out, Contains("ok: "));
+  CHECK(check.code == 0);
+}
+
+TEST_CASE("each search optimisation may be off and gives the same plan", "[plan]") {
+  const std::string switched = GENERATE(std::string("--no-cpc"), "--no-ses", "--no-oso");
+  CAPTURE(switched);
+  CHECK(run_hpplan(kSmall + " --json " + switched).out == run_hpplan(kSmall + " --json").out);
+}
+
+TEST_CASE("the report says how the search went", "[plan]") {
+  const ScratchFolder scratch;
+  CHECK(run_hpplan(kSmall + " --report " + scratch.path("report.json")).code == 0);
+  CHECK_THAT(file_text(scratch.path("report.json")),
+             Contains("\"feasible\": true") && Contains("\"wall_s\"") && Contains("\"candidates\""));
+}
+
+TEST_CASE("a model that nothing can hold ends with 3, says why and leaves no file", "[plan]") {
+  const ScratchFolder scratch;
+  const CommandResult result = run_hpplan("plan --model gpt3-70b --cluster a100-3090-4 --global-batch 32 --out " +
+                                          scratch.path("plan.json"));
+  CHECK(result.code == 3);
+  CHECK(result.out.empty());
+  CHECK_THAT(result.err, Contains("no feasible plan") && Contains("memory"));
+  CHECK_FALSE(std::filesystem::exists(scratch.path("plan.json")));
+}
+
+TEST_CASE("the plan verb refuses options that make no sense", "[plan]") {
+  const std::string wrong = GENERATE(std::string("--pipelines 0"), "--pipelines 4..2", "--stages x", "--micro-batch 0",
+                                     "--tensor-parallel 3", "--memory-margin 5", "--optimizer-sharding zero",
+                                     "--schedule 1f2b", "--schedule gpipe", "--tolerance -1", "--threads 0");
+  CAPTURE(wrong);
+  const CommandResult result = run_hpplan(kSmall + " " + wrong);
+  CHECK(result.code == 2);
+  CHECK(result.out.empty());
+  CHECK_FALSE(result.err.empty());
+}
+
+TEST_CASE("the help of plan groups its options and shows an example", "[plan]") {
+  const CommandResult help = run_hpplan("plan --help");
+  CHECK(help.code == 0);
+  CHECK_THAT(help.out, Contains("Input") && Contains("Job") && Contains("Constraints") && Contains("Search") &&
+                           Contains("hpplan plan --model"));
+}
