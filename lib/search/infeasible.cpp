@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "base/text.hpp"
 #include "domain/operators.hpp"
@@ -95,18 +94,38 @@ void add_even_rejection(const Problem& problem, const Space& space, std::vector<
   rejections.push_back(worst);
 }
 
+/// sums[s]: whether s samples are a sum of allowed micro-batch sizes; up to `most`.
+std::vector<bool> reachable_sums(const Job& job, int most) {
+  std::vector<bool> sums(static_cast<std::size_t>(most) + 1, false);
+  sums[0] = true;
+  for (std::size_t s = 1; s < sums.size(); ++s) {
+    for (const int b : job.micro_batches) {
+      const auto size = static_cast<std::size_t>(b);
+      if (size <= s && sums[s - size]) sums[s] = true;
+    }
+  }
+  return sums;
+}
+
 void add_batch_rejection(const Problem& problem, std::vector<Rejection>& rejections) {
-  int divisor = 0;
-  for (const int b : problem.job.micro_batches) divisor = std::gcd(divisor, b);
   const int batch = problem.job.global_batch;
-  if (batch % divisor == 0 && batch >= problem.job.micro_batches.front()) return;
+  // The next sum above is at most one micro-batch away from any sum below it.
+  const std::vector<bool> sums = reachable_sums(problem.job, batch + problem.job.micro_batches.front());
+  if (sums[static_cast<std::size_t>(batch)]) return;
+  int below = batch;
+  while (!sums[static_cast<std::size_t>(below)]) --below;
+  int above = batch;
+  while (!sums[static_cast<std::size_t>(above)]) ++above;
+  const std::string nearest = below == 0 ? concat("the nearest sum is ", above)
+                                         : concat("the nearest sums are ", below, " and ", above);
   rejections.push_back({RejectReason::BatchNotReachable, -1, {}, {},
                         concat("batch not reachable: global batch ", batch,
-                               " is not a sum of the allowed micro-batch sizes; the nearest sums are ",
-                               batch / divisor * divisor, " and ", (batch / divisor + 1) * divisor)});
+                               " is not a sum of the allowed micro-batch sizes; ", nearest)});
 }
 
 }  // namespace
+
+bool batch_reachable(const Job& job) { return reachable_sums(job, job.global_batch).back(); }
 
 std::vector<Rejection> explain_infeasible(const Problem& problem) {
   std::vector<Rejection> rejections;
