@@ -26,6 +26,8 @@ constexpr std::size_t kFewVectors = 30;
 constexpr double kBracket = 2e-4;
 /// First step from the ideal time to the first target of a branch.
 constexpr double kGrowth = 1.08;
+/// While no plan is known, a branch is given up when it has none within this many times the ideal time.
+constexpr double kHopeless = 1e5;
 /// Placements of one set of pipelines that are priced while the search is not yet closing branches.
 constexpr int kPlacementsTried = 64;
 
@@ -33,7 +35,7 @@ constexpr int kPlacementsTried = 64;
 struct Node {
   BranchRange range;
   double low = 0.0;
-  double high = kInfinity;
+  double high = kInfinity;           // infinity: no relaxed plan is known, the tables may not reach far enough
   std::vector<Candidate> plan;       // candidates of the relaxed plan at `high`
   std::shared_ptr<Branch> branch;
   bool exhausted = false;            // nothing more can be done within the budget
@@ -83,10 +85,14 @@ class Engine {
     const double ideal = rate_bound(problem_).value();
     std::shared_ptr<Branch> previous;
     for (const BranchRange& range : replica_classes()) {
-      if (stopped() || ideal >= incumbent()) break;
+      if (ideal >= incumbent()) break;
       Node node;
       node.range = range;
       node.low = ideal;
+      if (stopped()) {
+        nodes_.push_back(std::move(node));   // not looked at, so it holds the bound down
+        continue;
+      }
       double target = std::min(ideal * kGrowth, incumbent());
       while (true) {
         if (!node.branch || node.branch->limit() < target) {
@@ -95,9 +101,9 @@ class Engine {
           node.branch = std::make_shared<Branch>(tables_, range, limit, wider_of(previous, limit));
           ++report_.branches;
         }
-        const bool last = target >= incumbent() || target > ideal * 1e5;
+        const bool last = target >= incumbent() || target > ideal * kHopeless;
         if (try_target(node, incumbent() < kInfinity ? incumbent() : target) || last) break;
-        target = std::min(incumbent(), target * std::max(kGrowth, std::sqrt(target / ideal)));
+        target = next_target(target, ideal);
       }
       previous = node.branch;
       if (node.high < kInfinity) {
@@ -107,6 +113,13 @@ class Engine {
       }
     }
   }
+
+  [[nodiscard]] double next_target(double target, double ideal) const {
+    return std::min(incumbent(), target * std::max(kGrowth, std::sqrt(target / ideal)));
+  }
+
+  /// The slowest time that matters to a branch and that its tables know: beyond their limit they prove nothing.
+  [[nodiscard]] double goal_of(const Node& node) const { return std::min(incumbent(), node.branch->limit()); }
 
   static const Branch* wider_of(const std::shared_ptr<Branch>& other, double limit) {
     return other && other->limit() >= limit ? other.get() : nullptr;
@@ -180,12 +193,34 @@ class Engine {
     }
   }
 
+  /// Looks for a relaxed plan beyond the limit of the branch's tables.
+  void reach_further(Node& node) {
+    const double ideal = rate_bound(problem_).value();
+    if (incumbent() == kInfinity && node.low > ideal * kHopeless) {
+      node.low = kInfinity;
+      return;
+    }
+    const double target = next_target(node.low, ideal);
+    node.branch = std::make_shared<Branch>(tables_, node.range, target, nullptr);
+    ++report_.branches;
+    static_cast<void>(try_target(node, target));
+  }
+
   void advance(std::size_t index) {
     Node& node = nodes_[index];
+    if (node.high == kInfinity) {
+      reach_further(node);
+      return;
+    }
     if (node.branch->limit() > incumbent() * 1.05) {
       // A tighter limit makes every later table cheaper.
       const std::shared_ptr<Branch> old = node.branch;
       node.branch = std::make_shared<Branch>(tables_, node.range, incumbent(), old.get());
+    }
+    if (incumbent() == kInfinity) {
+      // The relaxed plan cannot be placed or does not make the exact batch: the plans around it may.
+      close(node);
+      return;
     }
     if (node.high > incumbent()) {
       // What matters first is whether the branch can beat the incumbent at all.
@@ -215,15 +250,16 @@ class Engine {
     }
     if (parts.empty()) return false;
     const double low = node.low;
+    const double goal = goal_of(node);
     const std::shared_ptr<Branch> whole = node.branch;
     nodes_.erase(nodes_.begin() + static_cast<std::ptrdiff_t>(index));
     for (const BranchRange& range : parts) {
       Node part;
       part.range = range;
       part.low = low;
-      part.branch = std::make_shared<Branch>(tables_, range, incumbent(), wider_of(whole, incumbent()));
+      part.branch = std::make_shared<Branch>(tables_, range, goal, wider_of(whole, goal));
       ++report_.branches;
-      if (try_target(part, incumbent())) {
+      if (try_target(part, goal) || part.low < incumbent()) {
         nodes_.push_back(std::move(part));
       } else {
         ++report_.skipped;
@@ -234,12 +270,15 @@ class Engine {
 
   void close(Node& node) {
     const std::int64_t before = node.branch->transitions();
-    ClosureResult closed = close_branch(tables_, *node.branch, incumbent(), ClosureBudget{});
+    const double goal = goal_of(node);
+    ClosureResult closed = close_branch(tables_, *node.branch, goal, ClosureBudget{});
     report_.transitions += node.branch->transitions() - before;
     report_.candidates += closed.combinations;
-    if (closed.best.time < incumbent()) keep(closed.best);
+    if (closed.best.time < goal) keep(closed.best);
     if (closed.complete) {
-      node.low = kInfinity;
+      // Every plan of the branch below the goal was scored; slower ones only matter while the incumbent is slower.
+      node.low = goal;
+      node.high = kInfinity;
     } else {
       node.exhausted = true;
     }
@@ -294,6 +333,7 @@ SearchResult result_of(const Problem& problem, Knowledge& known, bool whole_spac
 SearchResult find_plan(const Problem& problem, const SearchOptions& options) {
   Knowledge known;
   bool whole_space = false;
+  if (!batch_reachable(problem.job)) return result_of(problem, known, whole_space);
   const std::vector<Space> spaces = spaces_to_search(problem);
   StageRows rows(problem, spaces.empty() ? 1 : spaces.back().max_stages, options.threads);
   for (const Space& space : spaces) {
