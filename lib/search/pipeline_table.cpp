@@ -92,7 +92,10 @@ void PipelineTable::price_completions() {
       const double own = price(input_.space->step(port));
       for (int last = 1; last < layers_; ++last) {
         for (int first = last - 1; first >= 0; --first) {
-          if (input_.options->reach(port, input_.ranges->of(first, last), depth(k + 1)) < micro_batches_) break;
+          if (input_.options->reach(port, input_.ranges->of(first, last), depth(k + 1)) < micro_batches_) {
+            first = std::min(first, 1);   // as in prepend()
+            continue;
+          }
           double& best = here[static_cast<std::size_t>(last)];
           best = std::min(best, own + before[static_cast<std::size_t>(first)]);
         }
@@ -184,9 +187,13 @@ void PipelineTable::prepend(int k) {
   for (int port = 0; port < ports_; ++port) {
     for (int next_layer = 1; next_layer < layers_; ++next_layer) {
       for (int layer = next_layer - 1; layer >= 0; --layer) {
-        // More layers take longer and need more memory: once none fits, none will.
+        // More layers take longer and need more memory: once none fits, none will. But the first stage of a pipeline has
+        // no buffers for a stage before it, so with layer 0 it may fit again.
         const int range_class = input_.ranges->of(layer, next_layer);
-        if (input_.options->reach(port, range_class, in_flight) < micro_batches_) break;
+        if (input_.options->reach(port, range_class, in_flight) < micro_batches_) {
+          layer = std::min(layer, 1);
+          continue;
+        }
         const auto& options = input_.options->at(port, range_class, in_flight);
         for (int next_port = 0; next_port < ports_; ++next_port) {
           const Row& rest = rows_[row(k, next_layer, next_port)];

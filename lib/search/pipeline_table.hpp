@@ -24,7 +24,7 @@ class OptionTable {
               double limit);
 
   /// Largest number of micro-batches that some option of the stage runs within the limit; 0 if none does. Never rises
-  /// when layers are added to a range.
+  /// when layers are added to a range, unless the range then begins the model: it needs fewer buffers.
   [[nodiscard]] int reach(int port, int range_class, int in_flight) const {
     return reach_[cell(port, range_class, in_flight)];
   }
