@@ -57,9 +57,9 @@ class Engine {
       : problem_(rows.problem()), options_(options), space_(space), tables_(rows, space), known_(knowledge),
         report_(knowledge.report) {}
 
-  /// budget: transitions after which the remaining gap is left open.
+  /// budget: work after which the remaining gap is left open.
   void run(std::int64_t budget) {
-    budget_ = report_.transitions + budget;
+    budget_ = work() + budget;
     seed();
     refine();
     known_.bound = bound();
@@ -67,6 +67,13 @@ class Engine {
 
  private:
   [[nodiscard]] double incumbent() const { return known_.time; }
+
+  /// Work so far in units of one transition, each kind at what it costs: a count, so that every machine ends alike.
+  [[nodiscard]] std::int64_t work() const {
+    constexpr std::int64_t kBranch = 5'000'000;
+    constexpr std::int64_t kCandidate = 20'000;
+    return report_.transitions + kBranch * report_.branches + kCandidate * report_.candidates;
+  }
 
   /// Numbers of replicas, one by one while few and then in growing ranges.
   [[nodiscard]] std::vector<BranchRange> replica_classes() const {
@@ -187,7 +194,7 @@ class Engine {
       });
       if (next == nodes_.end() || next->exhausted) return;
       if (bound() * (1.0 + problem_.job.tolerance) >= incumbent()) return;
-      if (report_.transitions > budget_) return;
+      if (work() > budget_) return;
       advance(static_cast<std::size_t>(next - nodes_.begin()));
       report_progress();
     }
@@ -232,7 +239,13 @@ class Engine {
       static_cast<void>(try_target(node, 0.5 * (node.low + node.high)));
       return;
     }
-    if (!split(index)) close(nodes_[index]);
+    // A coarser space only has to give a good incumbent: what its bound cannot separate is left alone.
+    if (split(index)) return;
+    if (space_.coarseness > 1) {
+      nodes_[index].exhausted = true;
+    } else {
+      close(nodes_[index]);
+    }
   }
 
   /// Cuts a branch where its relaxed plan is charged less than it costs: by gradient-sync share, then by replicas.

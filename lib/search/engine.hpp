@@ -29,8 +29,9 @@ struct SearchOptions {
   /// Asked between waves of work; true ends the search with the best plan so far and a valid bound. May be empty.
   std::function<bool()> stop;
   std::function<void(const SearchProgress&)> progress;
-  /// Work after which the proof ends and the remaining gap is reported. A count, so that every machine ends alike.
-  std::int64_t proof_budget = 4'000'000'000;
+  /// Work, in DP transitions or what costs as much, after which the proof ends and the remaining gap is reported. A
+  /// count and not a time, so that every machine ends alike.
+  std::int64_t proof_budget = 6'000'000'000;
 };
 
 /// What may differ between runs and machines, or explains a search; never part of a plan.
