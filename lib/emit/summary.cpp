@@ -251,7 +251,7 @@ std::string plan_summary(const PlanFile& file, TextStyle style) {
   out += "  layers: embedding 0, then blocks, head last; times per micro-batch; held: micro-batches in flight; "
          "< tightest memory\n";
   if (!file.idle_devices.empty()) {
-    out += wrapped(concat("idle: ", file.idle_devices.size(), " devices: ", devices_text(file.idle_devices, 90)), 2);
+    out += wrapped(concat("idle: ", file.idle_devices.size(), file.idle_devices.size() == 1 ? " device: " : " devices: ", devices_text(file.idle_devices, 90)), 2);
   }
   out += wrapped(provenance_text(plan), 2);
   for (const std::string& note : plan.notes) out += wrapped("note: " + note, 2);

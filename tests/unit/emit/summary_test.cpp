@@ -26,7 +26,7 @@ TEST_CASE("a summary has a line per stage and says what limits the plan", "[summ
   CHECK_THAT(text, Contains("8 x 2 = 16 (66.7 %)"));
   CHECK_THAT(text, Contains("2x score+softmax"));
   CHECK_THAT(text, Contains("fast-0:0-1") && Contains("slow-0:2"));
-  CHECK_THAT(text, Contains("idle: 1 devices: slow-0:3"));
+  CHECK_THAT(text, Contains("idle: 1 device: slow-0:3"));
   CHECK_THAT(text, Contains("note: stage times of \"slow\" are stated by a test"));
 }
 
