@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <iostream>
 #include <memory>
@@ -121,7 +122,8 @@ SearchOptions search_options(const PlanOptions& options, Clock::time_point start
   }
   search.progress = [&progress](const SearchProgress& state) {
     progress.update(static_cast<std::size_t>(state.work), 0,
-                    concat("best ", pretty(Seconds{state.incumbent_s}), ", bound ", pretty(Seconds{state.bound_s})));
+                    concat(std::isfinite(state.incumbent_s) ? "best " + pretty(Seconds{state.incumbent_s}) : "no plan yet",
+                           ", bound ", pretty(Seconds{state.bound_s})));
   };
   return search;
 }
