@@ -147,7 +147,18 @@ DeviceProfile random_profile(Dice& dice, const ModelSpec& model, const std::stri
   return profile;
 }
 
-/// Memory around what the whole model takes on one device.
+/// Memory that some stage of two layers or more needs to the byte: its neighbours in the space just fit or just do not.
+Bytes memory_of_a_stage(Dice& dice, const Problem& roomy, int group) {
+  const int layers = roomy.model.layer_count();
+  const int first = dice.chance(0.5) ? 0 : dice.whole(0, layers - 2);
+  const StageQuery query{group, 1, 1, roomy.job.micro_batches.back(), {first, dice.whole(first + 1, layers)},
+                         dice.whole(1, 3)};
+  const StageBase base = stage_base(roomy, query);
+  const Bytes relief = largest_relief(recompute_items(roomy, query), query.in_flight);
+  return base.memory.total() - (dice.chance(0.5) ? relief : Bytes{0});
+}
+
+/// Memory around what the whole model takes on one device, or exactly what some stage takes.
 void set_memory(Dice& dice, Inputs& inputs) {
   const Problem roomy = inputs.problem();
   const StageQuery all{0, 1, 1, inputs.job.micro_batches.front(), {0, inputs.model.layer_count()}, 1};
@@ -156,6 +167,11 @@ void set_memory(Dice& dice, Inputs& inputs) {
   const double tightness = dice.one_of({0.2, 0.35, 0.6, 1.0, 4.0});
   for (DeviceType& type : inputs.cluster.device_types) {
     type.memory = Bytes{static_cast<std::int64_t>(whole * tightness * dice.real(0.8, 1.6))};
+  }
+  for (int g = 0; g < inputs.cluster.group_count(); ++g) {
+    if (!dice.chance(0.3) || roomy.costs.degrees(g).empty()) continue;
+    const int type = inputs.cluster.node_groups[static_cast<std::size_t>(g)].device_type;
+    inputs.cluster.device_types[static_cast<std::size_t>(type)].memory = memory_of_a_stage(dice, roomy, g);
   }
 }
 
