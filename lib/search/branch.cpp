@@ -58,6 +58,16 @@ Branch::Branch(SearchTables& tables, const BranchRange& range, double limit, con
   tighten_prices();
 }
 
+/// A stage's own share of the gradient sync; 0 where the drain may hide it.
+double Branch::own_share(const StageTable& stages, int variant, int range_class) const {
+  const Problem& problem = tables_->problem();
+  if (problem.job.overlap_gradient_sync) return 0.0;
+  const Variant& v = stages.variants()[static_cast<std::size_t>(variant)];
+  const Port& port = tables_->space().ports[static_cast<std::size_t>(v.port)];
+  return gradient_sync_lower_bound(problem, port.group, port.devices, v.split.tensor_parallel,
+                                   stages.held(variant, range_class), range_.replicas_first).value();
+}
+
 void Branch::add_size(int micro_batch) {
   const Problem& problem = tables_->problem();
   const Space& space = tables_->space();
@@ -76,11 +86,7 @@ void Branch::add_size(int micro_batch) {
     const Port& port = space.ports[static_cast<std::size_t>(variant.port)];
     for (int c = 0; c < range_count; ++c) {
       const int vi = static_cast<int>(v);
-      const double share = problem.job.overlap_gradient_sync
-                               ? 0.0
-                               : gradient_sync_lower_bound(problem, port.group, port.devices,
-                                                           variant.split.tensor_parallel, stages.held(vi, c),
-                                                           range_.replicas_first).value();
+      const double share = own_share(stages, vi, c);
       const double tail = share < range_.sync_high ? std::max(share, range_.sync_low) + stages.optimizer(vi, c) : kInfinity;
       tails[v].push_back(tail);
       if (tail == kInfinity || stages.time(vi, c, 1) == kInfinity) continue;
@@ -350,13 +356,11 @@ std::vector<Candidate> Branch::candidates(const std::vector<RelaxedPipeline>& pi
     for (std::size_t s = 0; s < chain.size(); ++s) {
       const int range = tables_->ranges().of(chain[s].layers.first, chain[s].layers.last);
       const int in_flight = std::min({pipeline.micro_batches, static_cast<int>(chain.size() - s), stages.max_in_flight()});
-      const Port& port = tables_->space().ports[static_cast<std::size_t>(chain[s].port)];
       double least = kInfinity;
       Split split;
       for (int v = stages.first_variant(chain[s].port); v < stages.first_variant(chain[s].port + 1); ++v) {
         const Split& option = stages.variants()[static_cast<std::size_t>(v)].split;
-        const double share = gradient_sync_lower_bound(tables_->problem(), port.group, port.devices, option.tensor_parallel,
-                                                       stages.held(v, range), range_.replicas_first).value();
+        const double share = own_share(stages, v, range);
         if (!(share < range_.sync_high)) continue;
         const double cost = pipeline.micro_batches * stages.time(v, range, in_flight) +
                             std::max(share, range_.sync_low) + stages.optimizer(v, range);
@@ -377,13 +381,10 @@ double Branch::sync_share(const std::vector<Candidate>& candidates) const {
   for (const Candidate& candidate : candidates) {
     const StageTable& stages = tables_->stages(candidate.micro_batch);
     for (const CandidateStage& stage : candidate.stages) {
-      const Port& port = tables_->space().ports[static_cast<std::size_t>(stage.port)];
       const int range = tables_->ranges().of(stage.layers.first, stage.layers.last);
       for (int v = stages.first_variant(stage.port); v < stages.first_variant(stage.port + 1); ++v) {
         if (stages.variants()[static_cast<std::size_t>(v)].split != stage.split) continue;
-        largest = std::max(largest, gradient_sync_lower_bound(tables_->problem(), port.group, port.devices,
-                                                              stage.split.tensor_parallel, stages.held(v, range),
-                                                              range_.replicas_first).value());
+        largest = std::max(largest, own_share(stages, v, range));
       }
     }
   }

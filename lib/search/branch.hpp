@@ -80,6 +80,7 @@ class Branch {
   };
 
   void add_size(int micro_batch);
+  [[nodiscard]] double own_share(const StageTable& stages, int variant, int range_class) const;
   [[nodiscard]] Size& size_of(int micro_batch);
   void compute_slice(Size& size, int micro_batches);
   void tighten_prices();

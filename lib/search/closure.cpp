@@ -138,7 +138,7 @@ class Closure {
       }
     }
     Column column{candidate, optimizer, PipelineTimer(tables_, candidate, std::move(links))};
-    const double share = tables_.problem().job.overlap_gradient_sync ? 0.0 : branch_.sync_share({candidate});
+    const double share = branch_.sync_share({candidate});
     if (column.timer.time(micro_batches) + optimizer + share < limit()) list.push_back(std::move(column));
   }
 
@@ -171,7 +171,7 @@ class Closure {
       tail = std::max(tail, column.optimizer);
       candidates.push_back(column.candidate);
     }
-    const double share = tables_.problem().job.overlap_gradient_sync ? 0.0 : branch_.sync_share(candidates);
+    const double share = branch_.sync_share(candidates);
     std::int64_t made = 0;
     for (std::size_t i = 0; i <= last; ++i) {
       Column& column = const_cast<Column&>((*lists_[i])[chosen_[i]]);
