@@ -97,11 +97,17 @@ void write_beside_and_rename(const fs::path& target, const std::string& text) {
 
 fs::path folder_of(const fs::path& file) { return file.has_parent_path() ? file.parent_path() : fs::path("."); }
 
-/// The file that a chain of symbolic links ends at: the links stay, the file is replaced.
+/// The file that a chain of symbolic links ends at, which need not exist yet: the links stay, the file is replaced.
 fs::path link_target(const std::string& path) {
-  std::error_code error;
-  const fs::path target = fs::weakly_canonical(path, error);
-  return error || !fs::is_symlink(fs::symlink_status(path, error)) ? fs::path(path) : target;
+  fs::path target = path;
+  constexpr int kMaxLinks = 40;  // as the kernel; the rest of a ring fails to open
+  for (int i = 0; i < kMaxLinks; ++i) {
+    std::error_code error;
+    const fs::path next = fs::read_symlink(target, error);
+    if (error) break;
+    target = next.is_absolute() ? next : folder_of(target) / next;
+  }
+  return target;
 }
 
 bool is_device_or_pipe(const fs::path& path) {

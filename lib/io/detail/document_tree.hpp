@@ -16,7 +16,7 @@ constexpr int kMaxDepth = 100;
 constexpr std::size_t kMaxNodes = 4'000'000;
 constexpr std::size_t kMaxJsonBytes = std::size_t{128} << 20;
 constexpr std::size_t kMaxYamlBytes = std::size_t{16} << 20;
-constexpr std::size_t kMaxFaults = 50;
+constexpr std::size_t kMaxFaults = 20;
 
 /// Line and column, both from 1.
 struct Place {
