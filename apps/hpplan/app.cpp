@@ -1,5 +1,6 @@
 #include "app.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
 #include <new>
@@ -63,10 +64,18 @@ Diagnostic extra_argument(const CLI::App& app, const std::string& argument) {
   return usage_fault(app, concat("unknown option ", name), did_you_mean(name, options));
 }
 
+bool takes_arguments(const CLI::App& app) {
+  const std::vector<const CLI::Option*> options = app.get_options();
+  return std::any_of(options.begin(), options.end(), [](const CLI::Option* option) { return option->get_positional(); });
+}
+
 /// A word in the place of a verb that is none: CLI11 would only say that a subcommand is missing.
 void check_verb(const CLI::App& app, const std::vector<std::string>& arguments, std::size_t at) {
   const std::vector<std::string> names = verb_names(app);
   if (names.empty()) return;
+  // A verb that also takes an argument of its own, as in `sweep SPEC` beside `sweep summarize`.
+  const bool is_verb = at < arguments.size() && std::find(names.begin(), names.end(), arguments[at]) != names.end();
+  if (!is_verb && takes_arguments(app)) return;
   if (at < arguments.size() && arguments[at].size() > 1 && arguments[at].front() == '-') {
     if (arguments[at] == "--help" || arguments[at] == "-h" || arguments[at] == "--version") return;
     throw InputError(extra_argument(app, arguments[at]));

@@ -15,5 +15,7 @@ int main(int argc, char** argv) {
   hpplan::add_show_verb(app, context);
   hpplan::add_model_verb(app, context);
   hpplan::add_cluster_verb(app, context);
+  hpplan::add_export_verb(app, context);
+  hpplan::add_sweep_verb(app, context);
   return hpplan::run_app(app, context, argc, argv);
 }

@@ -17,5 +17,7 @@ void add_simulate_verb(CLI::App& app, AppContext& context);
 void add_show_verb(CLI::App& app, AppContext& context);
 void add_model_verb(CLI::App& app, AppContext& context);
 void add_cluster_verb(CLI::App& app, AppContext& context);
+void add_export_verb(CLI::App& app, AppContext& context);
+void add_sweep_verb(CLI::App& app, AppContext& context);
 
 }  // namespace hpplan

@@ -1,0 +1,119 @@
+#include <iostream>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+
+#include "app.hpp"
+#include "base/text.hpp"
+#include "emit/export.hpp"
+#include "folder.hpp"
+#include "io/plan_reader.hpp"
+#include "load.hpp"
+#include "load_table.hpp"
+#include "predict/evaluate.hpp"
+#include "predict/problem.hpp"
+#include "verbs.hpp"
+
+namespace hpplan {
+
+namespace {
+
+struct ExportOptions {
+  std::string plan;
+  std::string model;
+  std::string cluster;
+  std::vector<std::string> profiles;
+  std::string target;
+  std::string out;
+  bool approximate = false;
+  bool per_node = false;
+};
+
+std::string target_names() {
+  std::vector<std::string> names;
+  for (const ExportTarget& target : export_targets()) names.emplace_back(target.name);
+  return join(names, "|");
+}
+
+/// The list of targets below the options, from the table that also does the work.
+std::string target_help() {
+  std::string text = "Targets:\n";
+  for (const ExportTarget& target : export_targets()) {
+    const std::string name = target.name;
+    text += concat("  ", name, std::string(name.size() < 13 ? 13 - name.size() : 1, ' '), target.summary, "\n");
+  }
+  return text;
+}
+
+/// Throws InputError unless the file is about this model and cluster.
+void check_inputs(const PlanFile& file, const std::string& plan, const ModelSpec& model, const ClusterSpec& cluster) {
+  std::vector<Diagnostic> faults;
+  const auto check = [&](const char* field, const InputStamp& stamp, const std::string& name, const std::string& digest, const char* option) {
+    if (stamp.digest == digest) return;
+    faults.push_back({plan, 0, 0, field, concat("the plan was made for ", stamp.name, " (", stamp.digest, "), not for ", name, " (", digest, ")"),
+                      concat("give ", option, " of the plan")});
+  };
+  check("problem.model", file.problem.model, model.name, model.digest, "the --model");
+  check("problem.cluster", file.problem.cluster, cluster.name, cluster.digest, "the --cluster");
+  if (!faults.empty()) throw InputError(faults);
+}
+
+void place(PlanFile& file, const std::string& plan, const ClusterSpec& cluster) {
+  std::vector<Diagnostic> faults;
+  for (const Difference& difference : place_on(cluster, file)) {
+    faults.push_back({plan, 0, 0, difference.field, concat(difference.found, " where ", difference.expected, " is right"), difference.remark});
+  }
+  if (!faults.empty()) throw InputError(faults);
+}
+
+ExitCode export_plan(const AppContext& context, const ExportOptions& options) {
+  const ExportTarget& target = export_target(options.target);
+  check_folder(options.out);
+  InputText input = read_input(options.plan);
+  const std::string name = input.name;
+  PlanFile file = parse_plan(std::move(input.text), name);
+  const ModelSpec model = load_model(options.model);
+  const ClusterSpec cluster = load_cluster(options.cluster);
+  check_inputs(file, name, model, cluster);
+  place(file, name, cluster);
+
+  std::unique_ptr<Problem> problem;
+  if (options.approximate) {
+    problem = std::make_unique<Problem>(make_problem(model, cluster, load_profile_table(options.profiles, model, cluster), file.problem.job));
+  }
+  const ExportRequest request{file.plan, model, cluster, name, options.approximate, options.per_node,
+                              [&](std::vector<PipelinePlan> pipelines) { return evaluate(*problem, std::move(pipelines)); }};
+  const ExportResult result = target.write(request);
+  std::vector<std::pair<std::string, std::string>> files;
+  for (const ExportFile& each : result.files) files.emplace_back(each.path, each.text);
+  std::string changes;
+  for (const ExportChange& change : result.changes) changes += concat(to_text(change), "\n");
+  if (!changes.empty()) files.emplace_back("CHANGES.txt", changes);
+  write_folder(options.out, files);
+
+  for (const ExportChange& change : result.changes) print_note(context, "changed: " + to_text(change));
+  for (const std::string& note : result.notes) print_note(context, "note: " + note);
+  for (const auto& each : files) std::cout << options.out << (options.out.back() == '/' ? "" : "/") << each.first << "\n";
+  return ExitCode::Done;
+}
+
+}  // namespace
+
+void add_export_verb(CLI::App& app, AppContext& context) {
+  const auto options = std::make_shared<ExportOptions>();
+  CLI::App& verb = add_verb(app, context,
+                            {"export", "Writes the input files of a training framework for a plan.",
+                             "hpplan export plan.json --model gpt3-13b --cluster b2-b4-64 --to torch --out launch"},
+                            [&context, options] { return export_plan(context, *options); });
+  verb.footer(concat(target_help(), "\n", verb.get_footer()));
+  verb.add_option("plan", options->plan, "plan file, \"-\": standard input")->required();
+  verb.add_option("--model", options->model, "model of the plan")->required();
+  verb.add_option("--cluster", options->cluster, "cluster of the plan")->required();
+  verb.add_option("--profile", options->profiles, "profiles for the price of approximations; default: shipped ones");
+  verb.add_option("--to", options->target, concat("target: ", target_names()))->required();
+  verb.add_option("--out", options->out, "folder to write; it appears whole or not at all")->required();
+  verb.add_flag("--approximate", options->approximate, "replace what the target cannot carry, and state each change and its cost");
+  verb.add_flag("--per-node", options->per_node, "megatron: one argument file per node where stages recompute differently");
+}
+
+}  // namespace hpplan
