@@ -1,0 +1,41 @@
+#include <algorithm>
+#include <string>
+
+#include "support/catch.hpp"
+#include "support/command.hpp"
+
+using namespace hpplan;
+using test::CommandResult;
+using test::run_hpplan;
+using test::ScratchFolder;
+
+namespace {
+
+/// The second point has no device with enough memory, the third no model.
+const char* const kSpec =
+    "base: {cluster: b2-b4-4, global_batch: 8, micro_batch: [1, 2]}\n"
+    "points:\n  - {model: gpt3-350m}\n  - {model: gpt3-70b}\n  - {model: missing-model}\n";
+
+}  // namespace
+
+TEST_CASE("a sweep goes on past what is infeasible or broken, and its exit code tells", "[cli]") {
+  const ScratchFolder scratch;
+  const CommandResult result = run_hpplan("sweep - --out " + scratch.path("r.jsonl"), kSpec);
+  CAPTURE(result.err);
+  CHECK(result.code == 2);
+  CHECK(result.out.empty());
+  CHECK(result.err.find("1 planned, 1 infeasible, 1 broken") != std::string::npos);
+  const CommandResult table = run_hpplan("sweep summarize " + scratch.path("r.jsonl"));
+  CHECK(table.code == 0);
+  CHECK(std::count(table.out.begin(), table.out.end(), '\n') == 4);
+  CHECK(table.out.find("missing-model") != std::string::npos);
+  const CommandResult again = run_hpplan("sweep - --out " + scratch.path("r.jsonl"), kSpec);
+  CHECK(again.err.find("3 lines from before, 0 problems planned now") != std::string::npos);
+}
+
+TEST_CASE("usage faults of sweep", "[cli]") {
+  CHECK(run_hpplan("sweep").code == 2);
+  CHECK(run_hpplan("sweep - --out r.jsonl --shard 3/2", kSpec).err.find("--shard: \"3/2\" is no part of a whole") != std::string::npos);
+  CHECK(run_hpplan("sweep summarize").code == 2);
+  CHECK(run_hpplan("sweep summarize missing.jsonl").code == 2);
+}
