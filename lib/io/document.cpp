@@ -361,7 +361,10 @@ void Document::finish() const {
     return std::pair(a.line, a.column) < std::pair(b.line, b.column);
   });
   if (state_->faults_left_out > 0) {
-    faults.push_back({state_->file, 0, 0, "", concat("and ", state_->faults_left_out, " more faults"), ""});
+    // At the last place shown, so that an editor has somewhere to go.
+    const Place last{faults.back().line, faults.back().column};
+    faults.push_back(
+        {state_->file, last.line, last.column, "", concat("and ", state_->faults_left_out, " more faults"), ""});
   }
   throw InputError(std::move(faults));
 }
