@@ -316,7 +316,7 @@ std::vector<Space> spaces_to_search(const Problem& problem) {
     const std::size_t vectors = space.resources.vectors().size();
     const int next = 2 * space.coarseness;
     if (vectors <= kMostVectors) spaces.push_back(std::move(space));
-    if (vectors <= kFewVectors) break;
+    if (vectors <= kFewVectors || next > problem.cluster.device_count()) break;
     space = make_space(problem, next);
   }
   std::reverse(spaces.begin(), spaces.end());

@@ -89,7 +89,8 @@ Space make_space(const Problem& problem, int coarseness) {
       space.ports.push_back(port);
       space.splits.push_back(std::move(splits));
     }
-    limits.push_back(group.device_count());
+    // A group that no stage can use adds no vectors: they would keep coarser spaces from getting smaller.
+    limits.push_back(unit == 0 ? 0 : group.device_count());
     units.push_back(std::max(1, unit));
   }
   space.resources = ResourceSpace(limits, units);

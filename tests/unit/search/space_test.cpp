@@ -1,8 +1,10 @@
 #include "search/space.hpp"
 
+#include "search/engine.hpp"
 #include "search/stage_table.hpp"
 #include "support/catch.hpp"
 #include "support/models.hpp"
+#include "support/random_problems.hpp"
 
 namespace hpplan::testing {
 
@@ -41,6 +43,29 @@ TEST_CASE("adding devices adds the indices of resource vectors, and an overflow 
   CHECK_FALSE(space.valid(index + space.step(1, 2)));   // 7 of 6
   CHECK(space.contains(space.full(), index));
   CHECK_FALSE(space.contains(index, space.full()));
+}
+
+TEST_CASE("a group that no stage can use adds no resource vectors", "[search]") {
+  // One head and one sample: a stage is one device. Ports of two devices and more leave nothing of the larger group,
+  // and of the one-device group its only port.
+  Inputs inputs = random_inputs(1, {2, 2, 2, 4});
+  inputs.model = gpt_model(2, 8, 1, 4, 16);
+  inputs.profiles.clear();
+  inputs.job.micro_batches = {1};
+  inputs.job.global_batch = 4;
+  NodeGroup small = inputs.cluster.node_groups[0];
+  small.nodes = small.devices_per_node = 1;
+  small.node_names = {"a"};
+  NodeGroup large = small;
+  large.devices_per_node = 40;
+  large.node_names = {"b"};
+  inputs.cluster.node_groups = {small, large};
+  inputs.cluster.group_links.assign(2, std::vector<Link>(2, small.inter_node));
+  for (DeviceType& type : inputs.cluster.device_types) type.memory = Bytes{1LL << 40};
+  const Problem problem = inputs.problem();
+  CHECK(make_space(problem).resources.vectors().size() == 2 * 41);
+  CHECK(make_space(problem, 2).resources.vectors().size() == 2);
+  CHECK(find_plan(problem, {}).plans.size() == 1);
 }
 
 TEST_CASE("ranges of equal layers are one class unless they begin or end the model", "[search]") {
