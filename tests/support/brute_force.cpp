@@ -380,6 +380,7 @@ class BruteForce {
     std::vector<double> nothing(batch + 1, kNever);
     nothing[0] = 0.0;
     chosen_.clear();
+    syncs_.clear();
     choose_filling(nothing, 0.0);
   }
 
@@ -437,9 +438,23 @@ class BruteForce {
     // What the drain hides depends on the batch split: then only the plan as a whole has a time.
     const bool overlap = problem_.job.overlap_gradient_sync;
     micro_batches_.assign(chosen_.size(), 1);
-    const double sync = overlap ? 0.0 : predict_gradient_sync(problem_, as_plan(false)).time.value();
+    const double sync = overlap ? 0.0 : gradient_sync();
     micro_batches_.clear();
     split_batch(problem_.job.global_batch, 0.0, optimizer, sync);
+  }
+
+  /// It depends on the layout, the layers and the TP degrees, not on the batch: remembered for one layout.
+  double gradient_sync() {
+    std::vector<int> key;
+    for (const Filling* filling : chosen_) {
+      for (std::size_t s = 0; s < filling->layers.size(); ++s) {
+        key.push_back(filling->layers[s].last);
+        key.push_back(filling->degrees[s].tensor_parallel);
+      }
+    }
+    const auto [place, added] = syncs_.try_emplace(std::move(key), 0.0);
+    if (added) place->second = predict_gradient_sync(problem_, as_plan(false)).time.value();
+    return place->second;
   }
 
   [[nodiscard]] std::vector<PipelinePlan> as_plan(bool with_recomputation) {
@@ -499,6 +514,7 @@ class BruteForce {
   std::vector<std::vector<double>> rest_;
   std::vector<const Filling*> chosen_;
   std::vector<int> micro_batches_;
+  std::map<std::vector<int>, double> syncs_;
   double best_ = kNever;
   BruteForceResult result_;
 };
