@@ -8,20 +8,11 @@
 #include "app.hpp"
 #include "base/text.hpp"
 #include "load.hpp"
+#include "load_table.hpp"
 
 namespace hpplan {
 
 namespace {
-
-std::vector<DeviceProfile> gather_profiles(const ProblemInputs& inputs, const ModelSpec& model,
-                                           const ClusterSpec& cluster) {
-  if (inputs.profiles.empty()) return load_shipped_profiles(model, cluster);
-  std::vector<DeviceProfile> all;
-  for (const std::string& path : inputs.profiles) {
-    for (DeviceProfile& profile : load_profiles(path, &model)) all.push_back(std::move(profile));
-  }
-  return all;
-}
 
 /// "tp8 bs1, tp8 bs2 and 5 more".
 std::string gap_list(const std::vector<ProfileGap>& gaps) {
@@ -75,8 +66,8 @@ void add_input_options(CLI::App& verb, ProblemInputs& inputs, InputsNeeded neede
 Problem load_problem(const ProblemInputs& inputs, const Job& job) {
   ModelSpec model = load_model(inputs.model);
   ClusterSpec cluster = load_cluster(inputs.cluster);
-  std::vector<DeviceProfile> profiles = gather_profiles(inputs, model, cluster);
-  return make_problem(std::move(model), std::move(cluster), ProfileTable(std::move(profiles)), job);
+  ProfileTable profiles = load_profile_table(inputs.profiles, model, cluster);
+  return make_problem(std::move(model), std::move(cluster), std::move(profiles), job);
 }
 
 std::vector<std::string> profile_notes(const Problem& problem) {
