@@ -27,13 +27,7 @@ std::string gap_list(const std::vector<ProfileGap>& gaps) {
 
 void add_gap_notes(const Problem& problem, const DeviceType& type, const std::vector<int>& degrees,
                    std::vector<std::string>& notes) {
-  std::set<int> samples;
-  for (const int micro_batch : problem.job.micro_batches) {
-    for (int degree = 1; degree <= micro_batch; ++degree) {
-      if (micro_batch % degree == 0) samples.insert(micro_batch / degree);
-    }
-  }
-  const auto gaps = problem.profiles.gaps(problem.model, type, degrees, {samples.begin(), samples.end()});
+  const auto gaps = problem.profiles.gaps(problem.model, type, degrees, replica_samples(problem.job.micro_batches));
   for (const Provenance kind : {Provenance::Interpolated, Provenance::Modelled}) {
     std::vector<ProfileGap> of_kind;
     std::copy_if(gaps.begin(), gaps.end(), std::back_inserter(of_kind),

@@ -23,17 +23,6 @@ std::vector<int> usable_degrees(const ModelSpec& model, const NodeGroup& group, 
   return degrees;
 }
 
-/// Every number of samples that a replica can get: a micro-batch size divided by one of its divisors.
-std::vector<int> replica_samples(const std::vector<int>& micro_batches) {
-  std::set<int> samples;
-  for (const int micro_batch : micro_batches) {
-    for (int degree = 1; degree <= micro_batch; ++degree) {
-      if (micro_batch % degree == 0) samples.insert(micro_batch / degree);
-    }
-  }
-  return {samples.begin(), samples.end()};
-}
-
 [[noreturn]] void refuse(const std::string& field, const std::string& message, const std::string& hint) {
   throw InputError(Diagnostic{"", 0, 0, field, message, hint});
 }
@@ -66,6 +55,16 @@ void check_job(const ModelSpec& model, const ClusterSpec& cluster, const Job& jo
 }
 
 }  // namespace
+
+std::vector<int> replica_samples(const std::vector<int>& micro_batches) {
+  std::set<int> samples;
+  for (const int micro_batch : micro_batches) {
+    for (int degree = 1; degree <= micro_batch; ++degree) {
+      if (micro_batch % degree == 0) samples.insert(micro_batch / degree);
+    }
+  }
+  return {samples.begin(), samples.end()};
+}
 
 BytesPerSecond inter_node_share(const NodeGroup& group) {
   return group.inter_node.bandwidth / static_cast<double>(group.devices_per_node);

@@ -51,6 +51,9 @@ struct Problem {
 /// Errors (InputError): a job that contradicts itself or the model, such as a forced TP degree that the heads forbid.
 [[nodiscard]] Problem make_problem(ModelSpec model, ClusterSpec cluster, ProfileTable profiles, Job job);
 
+/// Every number of samples that a DP replica can get, ascending: a micro-batch size divided by one of its divisors.
+[[nodiscard]] std::vector<int> replica_samples(const std::vector<int>& micro_batches);
+
 /// The link that the tensor-parallel collectives of a stage on `group` use: inside a node, or one device's share of
 /// the node's outer link where TP leaves the node.
 [[nodiscard]] Link tensor_parallel_link(const NodeGroup& group, int tensor_parallel);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <vector>
 
 namespace hpplan {
 
@@ -10,13 +11,11 @@ namespace {
 /// Least device-seconds that one sample's forward and backward of `kind` takes on `group`.
 double least_device_seconds(const Problem& problem, int group, int kind) {
   double least = std::numeric_limits<double>::infinity();
+  const std::vector<int> all_samples = replica_samples(problem.job.micro_batches);
   for (const int tp : problem.costs.degrees(group)) {
-    for (const int b : problem.job.micro_batches) {
-      for (int samples = 1; samples <= b; ++samples) {
-        if (b % samples != 0) continue;
-        const LayerCost& cost = problem.costs.at(group, tp, samples, kind);
-        least = std::min(least, (cost.forward + cost.backward).value() * tp / samples);
-      }
+    for (const int samples : all_samples) {
+      const LayerCost& cost = problem.costs.at(group, tp, samples, kind);
+      least = std::min(least, (cost.forward + cost.backward).value() * tp / samples);
     }
   }
   return least;
