@@ -382,10 +382,7 @@ double Branch::sync_share(const std::vector<Candidate>& candidates) const {
     const StageTable& stages = tables_->stages(candidate.micro_batch);
     for (const CandidateStage& stage : candidate.stages) {
       const int range = tables_->ranges().of(stage.layers.first, stage.layers.last);
-      for (int v = stages.first_variant(stage.port); v < stages.first_variant(stage.port + 1); ++v) {
-        if (stages.variants()[static_cast<std::size_t>(v)].split != stage.split) continue;
-        largest = std::max(largest, own_share(stages, v, range));
-      }
+      largest = std::max(largest, own_share(stages, stages.variant_of(stage.port, stage.split), range));
     }
   }
   return largest;

@@ -1,7 +1,6 @@
 #include "search/candidate.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include "base/check.hpp"
 #include "predict/evaluate.hpp"
@@ -37,22 +36,10 @@ const std::vector<double>& SearchTables::transfers(int micro_batch) {
   return times;
 }
 
-namespace {
-
-int variant_of(const StageTable& table, const CandidateStage& stage) {
-  for (int v = table.first_variant(stage.port); v < table.first_variant(stage.port + 1); ++v) {
-    if (table.variants()[static_cast<std::size_t>(v)].split == stage.split) return v;
-  }
-  check_invariant(false, "a candidate's split is in the stage table");
-  return -1;
-}
-
-}  // namespace
-
 PipelineTimer::PipelineTimer(SearchTables& tables, const Candidate& candidate, std::vector<double> links)
     : table_(&tables.stages(candidate.micro_batch)), micro_batch_(candidate.micro_batch), links_(std::move(links)) {
   for (const CandidateStage& stage : candidate.stages) {
-    variants_.push_back(variant_of(*table_, stage));
+    variants_.push_back(table_->variant_of(stage.port, stage.split));
     classes_.push_back(tables.ranges().of(stage.layers.first, stage.layers.last));
   }
 }
@@ -299,8 +286,6 @@ std::vector<PipelinePlan> skeleton(const Problem& problem, const Space& space, c
   return plans;
 }
 
-namespace {
-
 std::vector<double> best_links(SearchTables& tables, const Candidate& candidate) {
   const std::vector<double>& transfers = tables.transfers(candidate.micro_batch);
   const std::size_t ports = tables.space().ports.size();
@@ -312,24 +297,26 @@ std::vector<double> best_links(SearchTables& tables, const Candidate& candidate)
   return links;
 }
 
+double slowest_optimizer(SearchTables& tables, std::span<const Candidate> pipelines) {
+  double slowest = 0.0;
+  for (const Candidate& pipeline : pipelines) {
+    const StageTable& table = tables.stages(pipeline.micro_batch);
+    for (const CandidateStage& stage : pipeline.stages) {
+      const int range = tables.ranges().of(stage.layers.first, stage.layers.last);
+      slowest = std::max(slowest, table.optimizer(table.variant_of(stage.port, stage.split), range));
+    }
+  }
+  return slowest;
+}
+
+namespace {
+
 std::vector<double> placed_links(const Problem& problem, const PipelinePlan& plan) {
   std::vector<double> links;
   for (std::size_t s = 0; s + 1 < plan.stages.size(); ++s) {
     links.push_back(link_time(problem, plan.stages[s], plan.stages[s + 1], plan.micro_batch).value());
   }
   return links;
-}
-
-double slowest_optimizer(SearchTables& tables, const std::vector<Candidate>& pipelines) {
-  double slowest = 0.0;
-  for (const Candidate& pipeline : pipelines) {
-    const StageTable& table = tables.stages(pipeline.micro_batch);
-    for (const CandidateStage& stage : pipeline.stages) {
-      const int range = tables.ranges().of(stage.layers.first, stage.layers.last);
-      slowest = std::max(slowest, table.optimizer(variant_of(table, stage), range));
-    }
-  }
-  return slowest;
 }
 
 }  // namespace

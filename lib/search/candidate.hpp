@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "domain/plan.hpp"
@@ -50,6 +51,12 @@ class SearchTables {
   std::map<int, std::unique_ptr<StageTable>> stages_;
   std::map<int, std::vector<double>> transfers_;
 };
+
+/// Seconds of the transfer from each stage of the candidate to the next, over the best link of any placement.
+[[nodiscard]] std::vector<double> best_links(SearchTables& tables, const Candidate& candidate);
+
+/// The largest optimizer time over all stages of the candidates, in seconds.
+[[nodiscard]] double slowest_optimizer(SearchTables& tables, std::span<const Candidate> pipelines);
 
 /// Times of one pipeline by number of micro-batches, remembered. Infinity where a stage does not fit.
 class PipelineTimer {

@@ -2,8 +2,7 @@
 
 #include <algorithm>
 #include <map>
-
-#include "predict/gradient_sync.hpp"
+#include <tuple>
 
 namespace hpplan {
 
@@ -74,7 +73,7 @@ class Closure {
   }
 
   /// Columns on v that can finish `need` samples by the limit.
-  const std::vector<Column>* columns(int v, std::int64_t need) {
+  std::vector<Column>* columns(int v, std::int64_t need) {
     std::vector<Column>& list = known_[{v, std::max<std::int64_t>(1, need)}];
     if (!list.empty()) return &list;
     for (const int b : tables_.problem().job.micro_batches) {
@@ -120,24 +119,8 @@ class Closure {
       result_.complete = false;
       return;
     }
-    const StageTable& stages = tables_.stages(candidate.micro_batch);
-    const std::vector<double>& transfers = tables_.transfers(candidate.micro_batch);
-    std::vector<double> links;
-    double optimizer = 0.0;
-    for (std::size_t s = 0; s < candidate.stages.size(); ++s) {
-      const CandidateStage& stage = candidate.stages[s];
-      const int range = tables_.ranges().of(stage.layers.first, stage.layers.last);
-      for (int v = stages.first_variant(stage.port); v < stages.first_variant(stage.port + 1); ++v) {
-        if (stages.variants()[static_cast<std::size_t>(v)].split == stage.split) {
-          optimizer = std::max(optimizer, stages.optimizer(v, range));
-        }
-      }
-      if (s + 1 < candidate.stages.size()) {
-        links.push_back(transfers[static_cast<std::size_t>(stage.port) * tables_.space().ports.size() +
-                                  static_cast<std::size_t>(candidate.stages[s + 1].port)]);
-      }
-    }
-    Column column{candidate, optimizer, PipelineTimer(tables_, candidate, std::move(links))};
+    const double optimizer = slowest_optimizer(tables_, {&candidate, 1});
+    Column column{candidate, optimizer, PipelineTimer(tables_, candidate, best_links(tables_, candidate))};
     const double share = branch_.sync_share({candidate});
     if (column.timer.time(micro_batches) + optimizer + share < limit()) list.push_back(std::move(column));
   }
@@ -174,7 +157,7 @@ class Closure {
     const double share = branch_.sync_share(candidates);
     std::int64_t made = 0;
     for (std::size_t i = 0; i <= last; ++i) {
-      Column& column = const_cast<Column&>((*lists_[i])[chosen_[i]]);
+      Column& column = (*lists_[i])[chosen_[i]];
       const int b = column.candidate.micro_batch;
       made += static_cast<std::int64_t>(b) * column.timer.most_within(limit() - tail - share, global_batch() / b);
     }
@@ -187,11 +170,7 @@ class Closure {
     for (std::size_t i = 0; i < vectors_.size(); ++i) candidates.push_back((*lists_[i])[chosen_[i]].candidate);
     Realised realised = realise(tables_, candidates, limit() * (1.0 - 1e-12), budget_.placements);
     result_.complete = result_.complete && realised.complete;
-    if (realised.time < limit()) {
-      const bool complete = realised.complete;
-      result_.best = std::move(realised);
-      result_.best.complete = complete;
-    }
+    if (realised.time < limit()) result_.best = std::move(realised);
   }
 
   SearchTables& tables_;
@@ -202,7 +181,7 @@ class Closure {
   std::vector<std::int64_t> samples_;
   std::vector<std::vector<std::int64_t>> within_;
   std::vector<int> vectors_;
-  std::vector<const std::vector<Column>*> lists_;
+  std::vector<std::vector<Column>*> lists_;
   std::vector<std::size_t> chosen_;
   std::map<std::pair<int, std::int64_t>, std::vector<Column>> known_;
   std::map<std::tuple<int, int, int>, std::vector<std::vector<ChainStage>>> chains_;

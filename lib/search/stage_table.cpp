@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/check.hpp"
 #include "base/for_each_index.hpp"
 #include "predict/gradient_sync.hpp"
 #include "predict/stage.hpp"
@@ -89,6 +90,14 @@ StageTable::StageTable(StageRows& rows, const Space& space, int micro_batch)
   }
   first_variant_.push_back(static_cast<int>(variants_.size()));
   rows_ = rows.rows(keys);
+}
+
+int StageTable::variant_of(int port, const Split& split) const {
+  for (int v = first_variant(port); v < first_variant(port + 1); ++v) {
+    if (variants_[static_cast<std::size_t>(v)].split == split) return v;
+  }
+  check_invariant(false, "a split of the stage table");
+  return -1;
 }
 
 }  // namespace hpplan

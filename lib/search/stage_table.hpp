@@ -88,6 +88,8 @@ class StageTable {
   [[nodiscard]] const std::vector<Variant>& variants() const { return variants_; }
   /// Variants of a port are consecutive: [first_variant(port), first_variant(port + 1)).
   [[nodiscard]] int first_variant(int port) const { return first_variant_[static_cast<std::size_t>(port)]; }
+  /// The variant of a port with this split; it must exist.
+  [[nodiscard]] int variant_of(int port, const Split& split) const;
 
   /// Forward plus backward of one micro-batch in seconds with the cheapest recomputation; infinity if it does not fit.
   [[nodiscard]] double time(int variant, int range_class, int in_flight) const {
