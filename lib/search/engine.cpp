@@ -5,9 +5,6 @@
 #include <memory>
 #include <set>
 
-#include "base/check.hpp"
-#include "base/text.hpp"
-#include "predict/evaluate.hpp"
 #include "search/branch.hpp"
 #include "search/candidate.hpp"
 #include "search/closure.hpp"
@@ -132,11 +129,27 @@ class Engine {
     return other && other->limit() >= limit ? other.get() : nullptr;
   }
 
+  /// What a branch has counted so far.
+  struct Tally {
+    std::int64_t transitions = 0;
+    std::int64_t tables = 0;
+    std::int64_t tables_reused = 0;
+  };
+  static Tally tally_of(const Branch& branch) {
+    return {branch.transitions(), branch.tables_built(), branch.tables_reused()};
+  }
+  void add_since(const Tally& before, const Branch& branch) {
+    const Tally now = tally_of(branch);
+    report_.transitions += now.transitions - before.transitions;
+    report_.tables += now.tables - before.tables;
+    report_.tables_reused += now.tables_reused - before.tables_reused;
+  }
+
   /// Whether the branch has a relaxed plan by `target`; keeps it, scores it, and moves the bracket.
   bool try_target(Node& node, double target) {
-    const std::int64_t before = node.branch->transitions();
+    const Tally before = tally_of(*node.branch);
     const auto relaxed = node.branch->relaxed(target);
-    report_.transitions += node.branch->transitions() - before;
+    add_since(before, *node.branch);
     if (!relaxed) {
       node.low = std::max(node.low, target);
       return false;
@@ -282,10 +295,10 @@ class Engine {
   }
 
   void close(Node& node) {
-    const std::int64_t before = node.branch->transitions();
+    const Tally before = tally_of(*node.branch);
     const double goal = goal_of(node);
     ClosureResult closed = close_branch(tables_, *node.branch, goal, ClosureBudget{});
-    report_.transitions += node.branch->transitions() - before;
+    add_since(before, *node.branch);
     report_.candidates += closed.combinations;
     if (closed.best.time < goal) keep(closed.best);
     if (closed.complete) {
