@@ -243,10 +243,10 @@ void add_search_options(CLI::App& verb, PlanOptions& options) {
       ->type_name("N")->check(CLI::Range(1, 1024))->group(group);
   verb.add_option("--top", options.search.top, "also show the K best plans (default 1)")
       ->type_name("K")->check(CLI::Range(1, 1000))->group(group);
-  verb.add_flag("--no-cpc", options.no_cpc, "do not cache pipeline configurations")->group(group);
-  verb.add_flag("--no-ses", options.no_ses, "do not skip candidates by their bound")->group(group);
-  verb.add_flag("--no-oso", options.no_oso, "do not order candidates by promise")->group(group);
-  verb.add_flag("--no-dpo", options.no_dpo, "enumerate instead of dynamic programming (tiny problems only)")->group(group);
+  verb.add_flag("--no-cpc", options.no_cpc, "do not cache pipeline configurations (accepted; no effect yet)")->group(group);
+  verb.add_flag("--no-ses", options.no_ses, "do not skip candidates by their bound (accepted; no effect yet)")->group(group);
+  verb.add_flag("--no-oso", options.no_oso, "do not order candidates by promise (accepted; no effect yet)")->group(group);
+  verb.add_flag("--no-dpo", options.no_dpo, "enumerate instead of dynamic programming (accepted; no effect yet)")->group(group);
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ struct SearchProgress {
 
 struct SearchOptions {
   int threads = 1;
+  // The four switches do not change how the engine works yet: it always caches, skips, orders and uses the DP.
   bool cache_pipelines = true;    // CPC
   bool skip_early = true;         // SES
   bool order_search = true;       // OSO
