@@ -5,6 +5,16 @@
 
 namespace hpplan::testing {
 
+void link_groups(ClusterSpec& cluster) {
+  for (const NodeGroup& a : cluster.node_groups) {
+    std::vector<Link>& row = cluster.group_links.emplace_back();
+    for (const NodeGroup& b : cluster.node_groups) {
+      row.push_back({std::min(a.inter_node.bandwidth, b.inter_node.bandwidth),
+                     std::max(a.inter_node.latency, b.inter_node.latency)});
+    }
+  }
+}
+
 ClusterSpec cluster_of(const std::vector<GroupSpec>& specs) {
   ClusterSpec cluster;
   cluster.name = "test-cluster";
@@ -23,13 +33,7 @@ ClusterSpec cluster_of(const std::vector<GroupSpec>& specs) {
     for (int n = 0; n < spec.nodes; ++n) group.node_names.push_back(concat(spec.name, "-", n));
     cluster.node_groups.push_back(std::move(group));
   }
-  for (const NodeGroup& a : cluster.node_groups) {
-    std::vector<Link>& row = cluster.group_links.emplace_back();
-    for (const NodeGroup& b : cluster.node_groups) {
-      row.push_back({std::min(a.inter_node.bandwidth, b.inter_node.bandwidth),
-                     std::max(a.inter_node.latency, b.inter_node.latency)});
-    }
-  }
+  link_groups(cluster);
   return cluster;
 }
 

@@ -25,6 +25,10 @@ struct GroupSpec {
 /// One device type and one node group per spec; the type is named as the group. Nodes are called x-0, x-1, ...
 [[nodiscard]] ClusterSpec cluster_of(const std::vector<GroupSpec>& specs);
 
+/// Sets the limit between every two groups to the slower of their inter-node links, as a cluster file does that states
+/// no links.
+void link_groups(ClusterSpec& cluster);
+
 /// A model of `blocks` equal layers whose costs the test states; embedding and head cost as good as nothing unless
 /// hidden and vocabulary say otherwise.
 struct ModelShape {

@@ -6,6 +6,7 @@
 
 #include "base/text.hpp"
 #include "predict/stage.hpp"
+#include "support/builders.hpp"
 #include "support/models.hpp"
 
 namespace hpplan::testing {
@@ -108,13 +109,7 @@ ClusterSpec random_cluster(Dice& dice, const ModelSpec& model, const ProblemSize
     for (int n = 0; n < shape.nodes; ++n) group.node_names.push_back(concat(group.name, "-", n));
     cluster.node_groups.push_back(std::move(group));
   }
-  for (const NodeGroup& a : cluster.node_groups) {
-    std::vector<Link>& row = cluster.group_links.emplace_back();
-    for (const NodeGroup& b : cluster.node_groups) {
-      row.push_back({std::min(a.inter_node.bandwidth, b.inter_node.bandwidth),
-                     std::max(a.inter_node.latency, b.inter_node.latency)});
-    }
-  }
+  link_groups(cluster);
   if (cluster.group_count() > 1 && dice.chance(0.5)) {
     const Link link = random_link(dice, model, slowness * dice.spread(0.3, 3.0), latency);
     cluster.group_links[0][1] = cluster.group_links[1][0] = link;
