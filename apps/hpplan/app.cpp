@@ -11,6 +11,8 @@
 
 #include "base/check.hpp"
 #include "base/text.hpp"
+#include "option_checks.hpp"
+#include "usage.hpp"
 
 namespace hpplan {
 
@@ -25,85 +27,9 @@ bool colour_wanted() {
          std::string(terminal) != "dumb";
 }
 
-std::vector<std::string> verb_names(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
-    names.push_back(verb->get_name());
-  }
-  return names;
-}
-
-std::string full_name(const CLI::App& app) {
-  const CLI::App* const parent = app.get_parent();
-  return parent == nullptr ? app.get_name() : full_name(*parent) + " " + app.get_name();
-}
-
-Diagnostic usage_fault(const CLI::App& app, const std::string& message, const std::string& hint) {
-  return {"", 0, 0, "", message, hint.empty() ? concat("see ", full_name(app), " --help") : hint};
-}
-
-std::string did_you_mean(const std::string& word, const std::vector<std::string>& names) {
-  const std::string nearest = nearest_name(word, names);
-  return nearest.empty() ? "" : concat("did you mean \"", nearest, "\"?");
-}
-
-/// The innermost verb that the command line named.
-const CLI::App& chosen_verb(const CLI::App& app) {
-  const std::vector<CLI::App*> chosen = app.get_subcommands();
-  return chosen.empty() ? app : chosen_verb(*chosen.back());
-}
-
-/// An argument that no option and no positional took.
-Diagnostic extra_argument(const CLI::App& app, const std::string& argument) {
-  if (argument.rfind('-', 0) != 0) return usage_fault(app, concat("unexpected argument \"", argument, "\""), "");
-  const std::string name = argument.substr(0, argument.find('='));
-  std::vector<std::string> options;
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& long_name : option->get_lnames()) options.push_back("--" + long_name);
-  }
-  return usage_fault(app, concat("unknown option ", name), did_you_mean(name, options));
-}
-
-bool takes_arguments(const CLI::App& app) {
-  const std::vector<const CLI::Option*> options = app.get_options();
-  return std::any_of(options.begin(), options.end(), [](const CLI::Option* option) { return option->get_positional(); });
-}
-
-/// A word in the place of a verb that is none: CLI11 would only say that a subcommand is missing.
-void check_verb(const CLI::App& app, const std::vector<std::string>& arguments, std::size_t at) {
-  const std::vector<std::string> names = verb_names(app);
-  if (names.empty()) return;
-  // A verb that also takes an argument of its own, as in `sweep SPEC` beside `sweep summarize`.
-  const bool is_verb = at < arguments.size() && std::find(names.begin(), names.end(), arguments[at]) != names.end();
-  if (!is_verb && takes_arguments(app)) return;
-  if (at < arguments.size() && arguments[at].size() > 1 && arguments[at].front() == '-') {
-    if (arguments[at] == "--help" || arguments[at] == "-h" || arguments[at] == "--version") return;
-    throw InputError(extra_argument(app, arguments[at]));
-  }
-  if (at >= arguments.size()) {
-    throw InputError(
-        usage_fault(app, concat("a verb is missing: ", full_name(app), " VERB"), concat("verbs: ", join(names, ", "))));
-  }
-  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
-    if (verb->get_name() == arguments[at]) return check_verb(*verb, arguments, at + 1);
-  }
-  const std::string nearest = did_you_mean(arguments[at], names);
-  throw InputError(usage_fault(app, concat("unknown verb \"", arguments[at], "\""),
-                               nearest.empty() ? concat("verbs: ", join(names, ", ")) : nearest));
-}
-
-InputError usage_error(const CLI::App& app, const CLI::ParseError& error) {
-  const CLI::App& verb = chosen_verb(app);
-  const std::vector<std::string> extra = app.remaining(true);
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !extra.empty()) {
-    return InputError(extra_argument(verb, extra.front()));
-  }
-  return InputError(usage_fault(verb, error.what(), ""));
-}
-
 ExitCode parse_and_run(CLI::App& app, AppContext& context, int argc, const char* const* argv) {
   try {
-    check_verb(app, std::vector<std::string>(argv + std::min(argc, 1), argv + argc), 0);
+    check_command_line(app, std::vector<std::string>(argv + std::min(argc, 1), argv + argc));
     app.parse(argc, argv);
   } catch (const CLI::Success& wanted) {
     app.exit(wanted, std::cout, std::cerr);  // --help, --version
@@ -111,6 +37,7 @@ ExitCode parse_and_run(CLI::App& app, AppContext& context, int argc, const char*
   } catch (const CLI::ParseError& error) {
     throw usage_error(app, error);
   }
+  check_option_values(app);
   check_invariant(static_cast<bool>(context.run), "every verb sets what to run");
   const ExitCode code = context.run();
   std::cout.flush();
@@ -136,7 +63,7 @@ CLI::App& add_verb(CLI::App& parent, AppContext& context, const VerbText& text, 
   };
   verb->add_option_function<std::string>("--progress", set_progress,
                                          "show progress on standard error; auto (the default): on a terminal only")
-      ->check(CLI::IsMember({"auto", "always", "never"}).description("auto|always|never"))
+      ->check(one_of({"auto", "always", "never"}).description("auto|always|never"))
       ->type_name("");
   verb->add_flag("--quiet", context.quiet, "no notes and no summary on standard error");
   verb->callback([&context, run = std::move(run)] { context.run = run; });

@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "emit/summary.hpp"
 #include "io/plan_reader.hpp"
+#include "option_checks.hpp"
 #include "predict/judge.hpp"
 #include "problem_inputs.hpp"
 #include "verbs.hpp"
@@ -67,7 +68,7 @@ void add_check_verb(CLI::App& app, AppContext& context) {
   add_input_options(verb, options->inputs, InputsNeeded::UnlessThePlanNamesThem);
   verb.add_option("--tolerance", options->judge.tolerance,
                   "largest relative difference of a time or rate (default 1e-6); sizes and counts must be equal")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(number_from(0.0, 1.0))
       ->type_name("SHARE");
   verb.add_flag("--json", options->json, "the result as JSON")->group("Output");
 }

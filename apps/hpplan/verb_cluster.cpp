@@ -11,6 +11,7 @@
 #include "io/import_links.hpp"
 #include "io/quantity.hpp"
 #include "load.hpp"
+#include "option_checks.hpp"
 #include "verbs.hpp"
 
 namespace hpplan {
@@ -149,7 +150,7 @@ void add_import_options(CLI::App& verb, ClusterOptions& options) {
   verb.add_option("--out", options.out, "file to write; \"-\" (the default): standard output");
   verb.add_option("--name", options.name, "name of the cluster");
   verb.add_option("--device", options.devices, "device type of all hosts, or LABEL=NAME for hosts with type=LABEL");
-  verb.add_option("--devices-per-node", options.devices_per_node, "devices of hosts without slots")->check(CLI::Range(1, 1024));
+  verb.add_option("--devices-per-node", options.devices_per_node, "devices of hosts without slots")->check(whole_number(1, 1024));
   verb.add_option("--slurm", options.slurm, "Slurm node list instead of a file, such as node[01-04]");
   verb.add_option("--slurm-tasks", options.slurm_tasks, "devices per node as Slurm counts tasks, such as 8(x4),4");
   verb.add_option("--topology", options.topology, "output of nvidia-smi topo -m of one node");

@@ -9,6 +9,7 @@
 #include "io/import_model.hpp"
 #include "io/model_reader.hpp"
 #include "load.hpp"
+#include "option_checks.hpp"
 #include "verbs.hpp"
 
 namespace hpplan {
@@ -57,9 +58,9 @@ void add_model_verb(CLI::App& app, AppContext& context) {
   import_verb.add_option("--out", options->out, "file to write; \"-\" (the default): standard output");
   import_verb.add_option("--name", options->import.name, "name of the model; default: from the file");
   import_verb.add_option("--sequence", options->import.sequence, "tokens of one sample; default: from the file")
-      ->check(CLI::Range(1, 1 << 24));
+      ->check(whole_number(1, 1 << 24));
   import_verb.add_option("--vocabulary", options->import.vocabulary, "entries of the vocabulary; default: from the file")
-      ->check(CLI::Range(1, 1 << 26));
+      ->check(whole_number(1, 1 << 26));
   import_verb.add_flag("--unfused-attention", options->import.unfused_attention, "attention that stores its scores");
 
   const auto show_options = std::make_shared<ModelOptions>();

@@ -15,7 +15,9 @@
 #include "emit/plan_json.hpp"
 #include "emit/run_report.hpp"
 #include "emit/summary.hpp"
+#include "io/job_reader.hpp"
 #include "io/quantity.hpp"
+#include "option_checks.hpp"
 #include "predict/plan_stamp.hpp"
 #include "problem_inputs.hpp"
 #include "schedule/table.hpp"
@@ -52,27 +54,6 @@ struct PlanOptions {
   throw InputError(Diagnostic{"", 0, 0, option, message, hint});
 }
 
-int limit_number(const std::string& option, const std::string& text, const std::string& whole) {
-  const bool digits = !text.empty() && text.size() < 9 && text.find_first_not_of("0123456789") == std::string::npos;
-  const int value = digits ? std::stoi(text) : 0;
-  if (value < 1) refuse(option, concat("found \"", whole, "\""), "give a number of at least 1, or a range such as 2..8");
-  return value;
-}
-
-/// "4" is exactly four, "2..8" from two to eight.
-CountLimit parse_limit(const std::string& option, const std::string& text) {
-  if (text.empty()) return {};
-  const std::size_t dots = text.find("..");
-  if (dots == std::string::npos) {
-    const int count = limit_number(option, text, text);
-    return {count, count};
-  }
-  const CountLimit limit{limit_number(option, text.substr(0, dots), text),
-                         limit_number(option, text.substr(dots + 2), text)};
-  if (limit.max < limit.min) refuse(option, concat("found \"", text, "\", which holds no number"), "give MIN..MAX");
-  return limit;
-}
-
 Bytes parse_bytes(const std::string& option, const std::string& text, Bytes fallback) {
   if (text.empty()) return fallback;
   const auto parsed = parse_quantity<Bytes>(text);
@@ -87,8 +68,14 @@ const std::vector<std::string>& planned_families() {
 }
 
 void check_schedules(const std::vector<std::string>& schedules) {
+  std::vector<std::string> known;
+  for (const ScheduleFamily& family : schedule_families()) known.emplace_back(family.name);
   for (const std::string& name : schedules) {
-    (void)schedule_family(name);  // throws with the nearest name
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      const std::string nearest = nearest_name(name.substr(0, 64), known);
+      refuse("--schedule", concat("unknown schedule \"", name, "\""),
+             nearest.empty() ? concat("known: ", join(known, ", ")) : concat("did you mean \"", nearest, "\"?"));
+    }
     const auto& planned = planned_families();
     if (std::find(planned.begin(), planned.end(), name) != planned.end()) continue;
     refuse("--schedule", concat("plans cannot use ", name, " yet, only ", join(planned, ", ")),
@@ -99,8 +86,8 @@ void check_schedules(const std::vector<std::string>& schedules) {
 Job make_job(const PlanOptions& options) {
   Job job = options.job;
   check_schedules(job.schedules);
-  job.constraints.pipelines = parse_limit("--pipelines", options.pipelines);
-  job.constraints.stages = parse_limit("--stages", options.stages);
+  if (!options.pipelines.empty()) job.constraints.pipelines = parse_count_limit("--pipelines", options.pipelines);
+  if (!options.stages.empty()) job.constraints.stages = parse_count_limit("--stages", options.stages);
   job.constraints.allow_recompute = !options.no_recompute;
   job.memory_margin = parse_bytes("--memory-margin", options.memory_margin, job.memory_margin);
   job.framework_overhead = parse_bytes("--framework-overhead", options.framework_overhead, job.framework_overhead);
@@ -201,9 +188,9 @@ ExitCode run_plan(const PlanOptions& options, const AppContext& context) {
 void add_job_options(CLI::App& verb, PlanOptions& options) {
   Job& job = options.job;
   verb.add_option("--global-batch", job.global_batch, "samples per optimizer step")
-      ->required()->type_name("N")->check(CLI::PositiveNumber)->group("Job");
+      ->required()->type_name("N")->check(whole_number(1, kMaxGlobalBatch))->group("Job");
   verb.add_option("--micro-batch", job.micro_batches, "allowed micro-batch sizes in samples (default 1,2,4,...,64)")
-      ->delimiter(',')->type_name("LIST")->check(CLI::Range(1, 65536))->group("Job");
+      ->delimiter(',')->type_name("LIST")->check(whole_number(1, 65536))->group("Job");
   verb.add_option("--schedule", job.schedules, concat("allowed schedules (default 1f1b): ", join(planned_families(), ", ")))
       ->delimiter(',')->type_name("LIST")->group("Job");
   verb.add_option("--memory-margin", options.memory_margin, "memory kept free on every device (default 0), such as \"2 GB\"")
@@ -213,7 +200,7 @@ void add_job_options(CLI::App& verb, PlanOptions& options) {
       ->type_name("SIZE")->group("Job");
   verb.add_option("--optimizer-sharding", options.optimizer_sharding,
                   "none (default), or stage-data-parallel: states divided over a stage's replicas")
-      ->check(CLI::IsMember({"none", "stage-data-parallel"}).description(""))->type_name("WHAT")->group("Job");
+      ->check(one_of({"none", "stage-data-parallel"}))->type_name("WHAT")->group("Job");
   verb.add_flag("--overlap", job.overlap_gradient_sync, "hide the gradient All-Reduce in the pipelines' drain")->group("Job");
 }
 
@@ -223,7 +210,7 @@ void add_constraint_options(CLI::App& verb, PlanOptions& options) {
   verb.add_option("--pipelines", options.pipelines, "number of pipelines (default any)")->type_name("N|MIN..MAX")->group(group);
   verb.add_option("--stages", options.stages, "stages per pipeline (default any)")->type_name("N|MIN..MAX")->group(group);
   verb.add_option("--tensor-parallel", limits.tensor_parallel, "allowed tensor-parallel degrees (default any)")
-      ->delimiter(',')->type_name("LIST")->check(CLI::PositiveNumber)->group(group);
+      ->delimiter(',')->type_name("LIST")->check(whole_number(1))->group(group);
   verb.add_flag("--tensor-parallel-across-nodes", limits.tensor_parallel_across_nodes,
                 "tensor parallelism may leave a node")->group(group);
   verb.add_flag("--whole-nodes", limits.whole_nodes, "stages use whole nodes only")->group(group);
@@ -236,13 +223,13 @@ void add_search_options(CLI::App& verb, PlanOptions& options) {
   options.search.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   verb.add_option("--tolerance", options.job.tolerance,
                   "accept a plan within (1 + ALPHA) of the optimum (default 0: exact)")
-      ->type_name("ALPHA")->check(CLI::NonNegativeNumber)->group(group);
+      ->type_name("ALPHA")->check(number_from(0.0, kMaxTolerance))->group(group);
   verb.add_option("--time-limit", options.time_limit_s, "end the search after S seconds with the best plan so far")
-      ->type_name("S")->check(CLI::PositiveNumber)->group(group);
+      ->type_name("S")->check(positive_number())->group(group);
   verb.add_option("--threads", options.search.threads, "threads (default: all cores); the plan does not depend on it")
-      ->type_name("N")->check(CLI::Range(1, 1024))->group(group);
+      ->type_name("N")->check(whole_number(1, 1024))->group(group);
   verb.add_option("--top", options.search.top, "also show the K best plans (default 1)")
-      ->type_name("K")->check(CLI::Range(1, 1000))->group(group);
+      ->type_name("K")->check(whole_number(1, 1000))->group(group);
   verb.add_flag("--no-cpc", options.no_cpc, "do not cache pipeline configurations (accepted; no effect yet)")->group(group);
   verb.add_flag("--no-ses", options.no_ses, "do not skip candidates by their bound (accepted; no effect yet)")->group(group);
   verb.add_flag("--no-oso", options.no_oso, "do not order candidates by promise (accepted; no effect yet)")->group(group);

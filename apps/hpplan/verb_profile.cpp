@@ -12,6 +12,7 @@
 #include "emit/profile_writer.hpp"
 #include "io/quantity.hpp"
 #include "load.hpp"
+#include "option_checks.hpp"
 #include "profile/synthesize.hpp"
 #include "verbs.hpp"
 
@@ -110,12 +111,6 @@ DeviceFigures shipped_figures(const SynthesizeArguments& arguments) {
 }
 
 ExitCode run_synthesize(const SynthesizeArguments& arguments) {
-  for (const int value : arguments.tensor_parallel) {
-    if (value < 1) refuse(concat("--tensor-parallel ", value, " is less than 1"), "degrees count from 1");
-  }
-  for (const int value : arguments.samples) {
-    if (value < 1) refuse(concat("--samples ", value, " is less than 1"), "numbers of samples count from 1");
-  }
   const DeviceFigures figures =
       arguments.cluster.empty() ? shipped_figures(arguments) : figures_in_cluster(arguments.cluster, arguments.device);
   const ModelSpec model = load_model(arguments.model);
@@ -222,8 +217,12 @@ void add_synthesize(CLI::App& parent, AppContext& context) {
       ->excludes(cluster);
   verb.add_option("--model", arguments->model, "model file or the name of a shipped model")->required();
   verb.add_option("--out", arguments->out, "file to write; default: standard output");
-  verb.add_option("--tensor-parallel", arguments->tensor_parallel, "TP degrees; default: 1,2,4,8")->delimiter(',');
-  verb.add_option("--samples", arguments->samples, "samples per replica; default: 1,2,4,8,16,32,64")->delimiter(',');
+  verb.add_option("--tensor-parallel", arguments->tensor_parallel, "TP degrees; default: 1,2,4,8")
+      ->delimiter(',')
+      ->check(whole_number(1, 1 << 20));
+  verb.add_option("--samples", arguments->samples, "samples per replica; default: 1,2,4,8,16,32,64")
+      ->delimiter(',')
+      ->check(whole_number(1, 1 << 20));
 }
 
 void add_show(CLI::App& parent, AppContext& context) {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -10,6 +11,7 @@
 #include "emit/timeline_svg.hpp"
 #include "emit/trace.hpp"
 #include "io/document.hpp"
+#include "option_checks.hpp"
 #include "schedule/table.hpp"
 #include "verbs.hpp"
 
@@ -140,10 +142,21 @@ ScheduleRequest make_request(const ScheduleOptions& options) {
   return request;
 }
 
+/// Operations of all stages are held in memory: about 80 B for each micro-batch on each stage.
+void check_size(const ScheduleOptions& options) {
+  constexpr double kMax = 1 << 24;
+  const double size = static_cast<double>(options.stages) * options.micro_batches * std::max(1, options.chunks);
+  if (size <= kMax) return;
+  refuse_schedule("micro-batches", concat("stages x micro-batches x chunks = ", significant(size, 3), ", allowed are ",
+                                          significant(kMax, 8)),
+                  "simulate fewer micro-batches: the steady state repeats");
+}
+
 ExitCode run_schedule(const ScheduleOptions& options) {
   for (const std::string& path : {options.trace, options.svg}) {
     if (!path.empty()) check_output(path);
   }
+  check_size(options);
   const Schedule schedule = make_schedule_of(options.family, make_request(options));
   const LinkSemantics links = options.links == "blocking" ? LinkSemantics::Blocking : LinkSemantics::Asynchronous;
   const Simulation simulation = simulate(schedule, links);
@@ -173,7 +186,7 @@ std::string family_list() {
 
 void add_time_options(CLI::App& verb, ScheduleOptions& options) {
   const auto list = [&](const char* name, std::vector<double>& values, const char* help) {
-    verb.add_option(name, values, help)->delimiter(',')->type_name("LIST")->group("Times");
+    verb.add_option(name, values, help)->delimiter(',')->type_name("LIST")->check(number_from(0.0))->group("Times");
   };
   list("--forward", options.forward, "time of one micro-batch's forward: one value for all stages, or one per stage");
   list("--backward", options.backward, "its backward; with --weight-gradient the input gradient alone");
@@ -187,28 +200,28 @@ void add_time_options(CLI::App& verb, ScheduleOptions& options) {
 
 void add_shape_options(CLI::App& verb, ScheduleOptions& options) {
   verb.add_option("--family", options.family, "schedule family, see below")->required()->type_name("NAME");
-  verb.add_option("--stages", options.stages, "pipeline stages")->required()->type_name("P");
-  verb.add_option("--micro-batches", options.micro_batches, "micro-batches per step")->required()->type_name("M");
-  verb.add_option("--chunks", options.chunks, "chunks per device, for interleaved (default 2)")->type_name("V");
+  verb.add_option("--stages", options.stages, "pipeline stages")->required()->type_name("P")->check(whole_number(1));
+  verb.add_option("--micro-batches", options.micro_batches, "micro-batches per step")->required()->type_name("M")->check(whole_number(1));
+  verb.add_option("--chunks", options.chunks, "chunks per device, for interleaved (default 2)")->type_name("V")->check(whole_number(1));
   verb.add_option("--memory-limit", options.memory_limit,
                   "activations a device may hold, in whole stages; for zb-auto and octopipe")
-      ->type_name("X");
+      ->type_name("X")->check(number_from(0.0));
   verb.add_option("--max-drift", options.max_drift,
                   "updates allowed between a micro-batch's forward and backward; for asynchronous families")
-      ->type_name("N");
+      ->type_name("N")->check(whole_number(0));
   verb.add_option("--accumulation", options.accumulation, "micro-batches per update; for asynchronous families")
-      ->type_name("A");
+      ->type_name("A")->check(whole_number(1));
   verb.add_option("--weight-gradient-memory", options.weight_gradient_memory,
                   "share of an activation kept until the weight gradient (default 1; zb-auto 0.43, as without fused "
                   "attention)")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(number_from(0.0, 1.0))
       ->type_name("SHARE");
   verb.add_option("--overlap", options.overlap,
                   "time of an overlapped forward and backward over their sum, for dualpipe (default 1)")
-      ->check(CLI::Range(0.01, 1.0))
+      ->check(number_from(0.01, 1.0))
       ->type_name("SHARE");
   verb.add_option("--links", options.links, "asynchronous (the default): transfers delay the receiver; blocking: both")
-      ->check(CLI::IsMember({"asynchronous", "blocking"}).description("asynchronous|blocking"))
+      ->check(one_of({"asynchronous", "blocking"}).description("asynchronous|blocking"))
       ->type_name("");
 }
 

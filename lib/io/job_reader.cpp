@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <limits>
 #include <utility>
 
 #include "base/text.hpp"
@@ -11,9 +10,6 @@
 namespace hpplan {
 
 namespace {
-
-// Sizes of an iteration must fit 64 bits, and a sum of micro-batches is looked for in a table of this length.
-constexpr int kMaxGlobalBatch = 1 << 24;
 
 [[noreturn]] void refuse(const std::string& option, const std::string& message, const std::string& hint) {
   throw InputError(Diagnostic{"", 0, 0, option, message, hint});
@@ -31,13 +27,18 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
-int parse_count(const std::string& option, const std::string& text, const std::string& whole, int max) {
+/// The count that `text`, a part of `whole`, is; `max` 0 is no limit of ours.
+int parse_count(const std::string& option, const std::string& text, const std::string& whole, int max,
+                const std::string& hint) {
   int count = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-  if (error != std::errc{} || end != text.data() + text.size() || count < 1 || count > max) {
-    refuse(option, concat("found \"", text, "\" in \"", whole, "\", needed a whole number from 1 to ", max), "");
-  }
-  return count;
+  const bool is_count = error == std::errc{} && end == text.data() + text.size() && count >= 1;
+  if (is_count && (max == 0 || count <= max)) return count;
+  const std::string place = text == whole ? "" : concat(" in \"", whole, "\"");
+  refuse(option,
+         concat("found \"", text, "\"", place, ", needed a whole number ",
+                max == 0 ? "of at least 1" : concat("from 1 to ", max)),
+         hint);
 }
 
 /// True if `total` is a sum of any numbers of the given sizes.
@@ -130,7 +131,8 @@ void check_shape(const Job& job, const ModelSpec& model, const ClusterSpec& clus
     faults.add("--stages", concat(limits.stages.min, " stages for ", model.layer_count(), " layers"),
                "each stage holds at least one layer; embedding and head count");
   }
-  const int tensor_parallel = limits.tensor_parallel.empty() ? 1 : limits.tensor_parallel.front();
+  const std::vector<int>& degrees = limits.tensor_parallel;
+  const int tensor_parallel = degrees.empty() ? 1 : *std::min_element(degrees.begin(), degrees.end());
   const DegreeFault fault =
       device_fault(limits.pipelines.min, limits.stages.min, tensor_parallel, 1, cluster.device_count());
   if (fault) faults.add("--stages", fault.message, fault.hint);
@@ -146,7 +148,7 @@ void check_memory(const Job& job, const ClusterSpec& cluster, JobFaults& faults)
     largest = std::max(largest, cluster.type_of(group).memory);
   const Bytes reserved = job.memory_margin + job.framework_overhead;
   if (reserved >= largest) {
-    faults.add("--memory-margin",
+    faults.add(job.memory_margin >= job.framework_overhead ? "--memory-margin" : "--framework-overhead",
                concat("a margin of ", pretty(job.memory_margin), " and a framework overhead of ",
                       pretty(job.framework_overhead), " leave nothing of ", pretty(largest), " on the largest device"),
                "lower one of them");
@@ -157,7 +159,7 @@ void check_memory(const Job& job, const ClusterSpec& cluster, JobFaults& faults)
 
 std::vector<int> parse_count_list(const std::string& option, const std::string& text, int max) {
   std::vector<int> counts;
-  for (const std::string& part : split(text, ',')) counts.push_back(parse_count(option, part, text, max));
+  for (const std::string& part : split(text, ',')) counts.push_back(parse_count(option, part, text, max, ""));
   std::sort(counts.begin(), counts.end());
   if (std::adjacent_find(counts.begin(), counts.end()) != counts.end()) {
     refuse(option, concat("a number twice in \"", text, "\""), "give each number once");
@@ -166,18 +168,18 @@ std::vector<int> parse_count_list(const std::string& option, const std::string& 
 }
 
 CountLimit parse_count_limit(const std::string& option, const std::string& text) {
-  constexpr int kMax = std::numeric_limits<int>::max() / 2;
+  const std::string forms = "write N, MIN..MAX, MIN.. or ..MAX";
   const std::size_t dots = text.find("..");
   if (dots == std::string::npos) {
-    const int count = parse_count(option, text, text, kMax);
+    const int count = parse_count(option, text, text, 0, forms);
     return {count, count};
   }
   const std::string first = text.substr(0, dots);
   const std::string last = text.substr(dots + 2);
-  if (first.empty() && last.empty()) refuse(option, "\"..\" limits nothing", "write N, MIN..MAX, MIN.. or ..MAX");
+  if (first.empty() && last.empty()) refuse(option, "\"..\" limits nothing", forms);
   CountLimit limit;
-  if (!first.empty()) limit.min = parse_count(option, first, text, kMax);
-  if (!last.empty()) limit.max = parse_count(option, last, text, kMax);
+  if (!first.empty()) limit.min = parse_count(option, first, text, 0, forms);
+  if (!last.empty()) limit.max = parse_count(option, last, text, 0, forms);
   if (limit.max >= 0 && limit.max < limit.min) {
     refuse(option, concat("the range \"", text, "\" is empty"), "the smaller number comes first");
   }
@@ -199,7 +201,7 @@ std::vector<std::string> parse_name_list(const std::string& option, const std::s
 std::vector<Diagnostic> job_faults(const Job& job, const ModelSpec& model, const ClusterSpec& cluster) {
   JobFaults faults;
   check_batch(job, faults);
-  if (!(job.tolerance >= 0.0 && job.tolerance <= 1e6)) {
+  if (!(job.tolerance >= 0.0 && job.tolerance <= kMaxTolerance)) {
     faults.add("--tolerance", concat("found ", shortest(job.tolerance)), "at least 0; 0.01 allows a plan 1 % slower");
   }
   check_tensor_parallel(job, model, cluster, faults);

@@ -10,6 +10,10 @@
 
 namespace hpplan {
 
+// Sizes of an iteration must fit 64 bits, and a sum of micro-batches is looked for in a table of this length.
+constexpr int kMaxGlobalBatch = 1 << 24;
+constexpr double kMaxTolerance = 1e6;
+
 /// Whole numbers from 1 to `max` in a text such as "1,2,4", ascending and without repeats. `option` is named in
 /// messages. Throws InputError.
 [[nodiscard]] std::vector<int> parse_count_list(const std::string& option, const std::string& text, int max);

@@ -49,6 +49,66 @@ TEST_CASE("usage faults take exit code 2 and say what is near", "[cli]") {
   check_refused("show", "hpplan: error: nothing to show\n  hint: give --model, --cluster or both\n");
 }
 
+TEST_CASE("numbers on the command line: what was found and what is allowed", "[cli]") {
+  const std::string plan = "plan --model gpt3-350m --cluster a100-3090-4 ";
+  const std::string schedule = "schedule --family 1f1b --stages 2 --micro-batches 2 --backward 2 ";
+  const auto [arguments, fault] = GENERATE_COPY(table<std::string, std::string>({
+      {plan + "--global-batch 0", "--global-batch: found \"0\", needed a whole number from 1 to 16777216"},
+      {plan + "--global-batch x", "--global-batch: found \"x\", needed a whole number from 1 to 16777216"},
+      {plan + "--global-batch 1.5", "--global-batch: found \"1.5\", needed a whole number from 1 to 16777216"},
+      {plan + "--global-batch -3", "--global-batch: found \"-3\", needed a whole number from 1 to 16777216"},
+      {plan + "--global-batch 99999999999999", "--global-batch: found \"99999999999999\", needed a whole number from 1 to 16777216"},
+      {plan + "--micro-batch 1,0", "--micro-batch: found \"0\", needed a whole number from 1 to 65536"},
+      {plan + "--tensor-parallel a", "--tensor-parallel: found \"a\", needed a whole number of at least 1"},
+      {plan + "--tolerance nan", "--tolerance: found \"nan\", needed a number from 0 to 1e+06"},
+      {plan + "--tolerance -1", "--tolerance: found \"-1\", needed a number from 0 to 1e+06"},
+      {plan + "--time-limit nan", "--time-limit: found \"nan\", needed a number above 0"},
+      {plan + "--time-limit 0", "--time-limit: found \"0\", needed a number above 0"},
+      {plan + "--threads 0", "--threads: found \"0\", needed a whole number from 1 to 1024"},
+      {plan + "--top 1e3", "--top: found \"1e3\", needed a whole number from 1 to 1000"},
+      {schedule + "--forward inf", "--forward: found \"inf\", needed a number of at least 0"},
+      {schedule + "--forward 1,x", "--forward: found \"x\", needed a number of at least 0"},
+      {schedule + "--forward 1e999", "--forward: found \"1e999\", needed a number of at least 0"},
+      {schedule + "--forward 1 --overlap 0", "--overlap: found \"0\", needed a number from 0.01 to 1"},
+      {schedule + "--forward 1 --chunks 0", "--chunks: found \"0\", needed a whole number of at least 1"},
+      {"check x --tolerance 2", "--tolerance: found \"2\", needed a number from 0 to 1"},
+      {"model import x --sequence 0", "--sequence: found \"0\", needed a whole number from 1 to 16777216"},
+      {"cluster import --devices-per-node x", "--devices-per-node: found \"x\", needed a whole number from 1 to 1024"},
+      {"profile synthesize --samples 0", "--samples: found \"0\", needed a whole number from 1 to 1048576"},
+  }));
+  const CommandResult result = run_hpplan(arguments);
+  CAPTURE(arguments, result.err);
+  CHECK(result.code == 2);
+  CHECK(result.err.rfind("hpplan: error: " + fault + "\n  hint: see hpplan ", 0) == 0);
+  CHECK(result.err.find('\n') < 200);
+  CHECK(result.out.empty());
+}
+
+TEST_CASE("words, flags and values that do not go together", "[cli]") {
+  const std::string plan = "plan --model gpt3-350m --cluster a100-3090-4 --global-batch 8 ";
+  const std::string see = "\n  hint: see hpplan plan --help\n";
+  check_refused(plan + "--whole-nodes=maybe", "hpplan: error: --whole-nodes: found \"maybe\", but takes no value" + see);
+  check_refused(plan + "--global-batch 9", "hpplan: error: --global-batch: given 2 times\n  hint: give it once\n");
+  check_refused(plan + "--top", "hpplan: error: --top: a value is missing" + see);
+  check_refused(plan + "--out --quiet", "hpplan: error: --out: a value is missing: --quiet follows" + see);
+  check_refused(plan + "--out ''", "hpplan: error: --out: the value is empty" + see);
+  check_refused(plan + "--progress nevr", "hpplan: error: --progress: found \"nevr\", needed one of auto, always, never; "
+                                          "did you mean \"never\"?" + see);
+}
+
+TEST_CASE("everything that is missing is named at once, with its help", "[cli]") {
+  check_refused("plan --cluster a100-3090-4",
+                "hpplan: error: --model: missing\n  hint: model: a file or the name of a shipped one, such as gpt3-13b\n"
+                "hpplan: error: --global-batch: missing\n  hint: samples per optimizer step\n");
+  check_refused("check", "hpplan: error: PLAN: missing\n  hint: plan file; - is standard input\n");
+}
+
+TEST_CASE("a schedule too large to hold is refused, not tried", "[cli]") {
+  check_refused("schedule --family 1f1b --stages 200000 --micro-batches 2000000 --forward 1 --backward 2",
+                "hpplan: error: micro-batches: stages x micro-batches x chunks = 400000000000, allowed are 16777216\n"
+                "  hint: simulate fewer micro-batches: the steady state repeats\n");
+}
+
 TEST_CASE("files that cannot be read", "[cli]") {
   check_refused(
       "show --model gtp3-13b",
