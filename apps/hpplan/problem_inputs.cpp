@@ -7,6 +7,7 @@
 
 #include "app.hpp"
 #include "base/text.hpp"
+#include "io/job_reader.hpp"
 #include "load.hpp"
 #include "load_table.hpp"
 
@@ -37,6 +38,11 @@ void add_gap_notes(const Problem& problem, const DeviceType& type, const std::ve
   }
 }
 
+Problem with_profiles(const ProblemInputs& inputs, ModelSpec model, ClusterSpec cluster, const Job& job) {
+  ProfileTable profiles = load_profile_table(inputs.profiles, model, cluster);
+  return make_problem(std::move(model), std::move(cluster), std::move(profiles), job);
+}
+
 }  // namespace
 
 void add_input_options(CLI::App& verb, ProblemInputs& inputs, InputsNeeded needed) {
@@ -60,8 +66,15 @@ void add_input_options(CLI::App& verb, ProblemInputs& inputs, InputsNeeded neede
 Problem load_problem(const ProblemInputs& inputs, const Job& job) {
   ModelSpec model = load_model(inputs.model);
   ClusterSpec cluster = load_cluster(inputs.cluster);
-  ProfileTable profiles = load_profile_table(inputs.profiles, model, cluster);
-  return make_problem(std::move(model), std::move(cluster), std::move(profiles), job);
+  return with_profiles(inputs, std::move(model), std::move(cluster), job);
+}
+
+Problem load_problem_to_plan(const ProblemInputs& inputs, const Job& job) {
+  ModelSpec model = load_model(inputs.model);
+  ClusterSpec cluster = load_cluster(inputs.cluster);
+  const std::vector<Diagnostic> faults = job_faults(job, model, cluster);
+  if (!faults.empty()) throw InputError(faults);
+  return with_profiles(inputs, std::move(model), std::move(cluster), job);
 }
 
 std::vector<std::string> profile_notes(const Problem& problem) {

@@ -27,6 +27,10 @@ void add_input_options(CLI::App& verb, ProblemInputs& inputs, InputsNeeded neede
 /// The problem that `inputs` and `job` state.
 [[nodiscard]] Problem load_problem(const ProblemInputs& inputs, const Job& job);
 
+/// The same for a job that is to be planned: InputError with every contradiction between job, model and cluster. A plan
+/// to be judged is not refused for its job; what is wrong in it is a difference.
+[[nodiscard]] Problem load_problem_to_plan(const ProblemInputs& inputs, const Job& job);
+
 /// What is not measured in a problem, and whether profiles of the user go unused: one line each, for a plan's notes.
 [[nodiscard]] std::vector<std::string> profile_notes(const Problem& problem);
 

@@ -154,7 +154,7 @@ ExitCode run_plan(const PlanOptions& options, const AppContext& context) {
     if (!path.empty()) check_output(path);
   }
   const Clock::time_point start = Clock::now();
-  const Problem problem = load_problem(options.inputs, make_job(options));
+  const Problem problem = load_problem_to_plan(options.inputs, make_job(options));
   const double load_s = seconds_since(start);
   SearchResult result;
   {

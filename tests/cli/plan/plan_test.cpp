@@ -80,6 +80,41 @@ TEST_CASE("the plan verb refuses options that make no sense", "[plan]") {
   CHECK_FALSE(result.err.empty());
 }
 
+TEST_CASE("what no search could resolve is bad input: A09, A10, A11", "[plan]") {
+  const auto [wrong, message] = GENERATE(table<std::string, std::string>({
+      {"--global-batch 8 --micro-batch 3",
+       "--global-batch: global batch 8 / (micro-batch 3 x data parallelism 1) = 2.67 micro-batches, needed a whole number "
+       "of at least 1\n  hint: use micro-batch 2 (4 micro-batches), or micro-batch 4 (2 micro-batches), or global batch 9"},
+      {"--global-batch 7 --micro-batch 2,4",
+       "--global-batch: 7 samples are no sum of micro-batches of 2, 4 samples\n"
+       "  hint: allow a micro-batch of 1 sample, or change the global batch"},
+      {"--global-batch 8 --stages 4 --tensor-parallel 2",
+       "--stages: 4 stages x TP 2 needs 8 devices, have 4\n  hint: lower one of the degrees"},
+      {"--global-batch 8 --pipelines 3.. --stages 2 --tensor-parallel 2,1",
+       "--stages: 3 pipelines x 2 stages x TP 1 needs 6 devices, have 4\n  hint: lower one of the degrees"},
+      {"--global-batch 8 --tensor-parallel 3",
+       "--tensor-parallel: 16 heads are not a multiple of 3\n"
+       "  hint: this model allows 1, 2, 4, 8; the number of stages has no such limit"},
+      {"--global-batch 8 --tensor-parallel 4",
+       "--tensor-parallel: degree 4 needs 4 devices in one node, the largest has 2\n"
+       "  hint: use a smaller degree, or --tensor-parallel-across-nodes"},
+      {"--global-batch 8 --stages x",
+       "--stages: found \"x\", needed a whole number of at least 1\n  hint: write N, MIN..MAX, MIN.. or ..MAX"},
+      {"--global-batch 8 --memory-margin '1 TB'",
+       "--memory-margin: a margin of 931.32 GiB and a framework overhead of 1.00 GiB leave nothing of 74.51 GiB on the "
+       "largest device\n  hint: lower one of them"},
+      {"--global-batch 8 --framework-overhead '1 TB'",
+       "--framework-overhead: a margin of 0 B and a framework overhead of 931.32 GiB leave nothing of 74.51 GiB on the "
+       "largest device\n  hint: lower one of them"},
+      {"--global-batch 8 --schedule 1f1c", "--schedule: unknown schedule \"1f1c\"\n  hint: did you mean \"1f1b\"?"},
+  }));
+  CAPTURE(wrong);
+  const CommandResult result = run_hpplan("plan --model gpt3-350m --cluster a100-3090-4 " + wrong);
+  CHECK(result.code == 2);
+  CHECK(result.err == "hpplan: error: " + message + "\n");
+  CHECK(result.out.empty());
+}
+
 TEST_CASE("the help of plan groups its options and shows an example", "[plan]") {
   const CommandResult help = run_hpplan("plan --help");
   CHECK(help.code == 0);

@@ -93,6 +93,11 @@ TEST_CASE("degrees need devices: A10", "[io][job]") {
           job.constraints.stages = {4, 4};
           job.constraints.tensor_parallel = {2};
         }) == "--stages: 4 stages x TP 2 needs 8 devices, have 4 | lower one of the degrees\n");
+  // The smallest allowed degree counts, in whatever order they are given.
+  CHECK(faults_of(4, [](Job& job) {
+          job.constraints.stages = {4, 4};
+          job.constraints.tensor_parallel = {2, 1};
+        }).empty());
   const DegreeFault fault = expert_device_fault(2, 8, 1, 8);
   CHECK(fault.message == "expert product 2 stages x EP 8 x expert TP 1 needs 16 devices, have 8");
   CHECK(fault.hint == "the largest expert parallelism is 4");
