@@ -55,6 +55,7 @@ ExitCode report_own_fault(const std::string& text) {
 CLI::App& add_verb(CLI::App& parent, AppContext& context, const VerbText& text, std::function<ExitCode()> run) {
   CLI::App* const verb = parent.add_subcommand(text.name, text.summary);
   verb->footer(concat("Example:\n  ", text.example));
+  context.examples[verb] = text.example;
   if (!run) return *verb;
   const auto set_progress = [&context](const std::string& mode) {
     context.progress = mode == "always"  ? ProgressMode::Always
@@ -63,8 +64,8 @@ CLI::App& add_verb(CLI::App& parent, AppContext& context, const VerbText& text, 
   };
   verb->add_option_function<std::string>("--progress", set_progress,
                                          "show progress on standard error; auto (the default): on a terminal only")
-      ->check(one_of({"auto", "always", "never"}).description("auto|always|never"))
-      ->type_name("");
+      ->check(one_of({"auto", "always", "never"}))
+      ->type_name("auto|always|never");
   verb->add_flag("--quiet", context.quiet, "no notes and no summary on standard error");
   verb->callback([&context, run = std::move(run)] { context.run = run; });
   return *verb;

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct AppContext {
   ProgressMode progress = ProgressMode::Auto;
   bool quiet = false;
   std::function<ExitCode()> run;
+  std::map<const CLI::App*, std::string> examples;  // a command line of each verb
 };
 
 /// What the help of a verb shows besides its options.

@@ -17,5 +17,7 @@ int main(int argc, char** argv) {
   hpplan::add_cluster_verb(app, context);
   hpplan::add_export_verb(app, context);
   hpplan::add_sweep_verb(app, context);
+  hpplan::add_completion_verb(app, context);
+  hpplan::add_man_verb(app, context);
   return hpplan::run_app(app, context, argc, argv);
 }

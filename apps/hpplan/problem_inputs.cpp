@@ -55,10 +55,12 @@ void add_input_options(CLI::App& verb, ProblemInputs& inputs, InputsNeeded neede
   verb.add_option("--profile", inputs.profiles,
                   "measured times: a file or folder, repeatable (default: shipped profiles that match; the rest is "
                   "modelled)")
-      ->type_name("DIR")
+      ->type_name("PROFILE")
       ->group("Input");
+  model->type_name("MODEL");
+  cluster->type_name("CLUSTER");
   for (CLI::Option* option : {model, cluster}) {
-    option->type_name("FILE")->group("Input");
+    option->group("Input");
     if (always) option->required();
   }
 }

@@ -128,7 +128,7 @@ Diagnostic conversion_fault(const CLI::App& app, const std::string& text) {
 
 void check_command_line(const CLI::App& app, const std::vector<std::string>& arguments) {
   const CLI::App& verb = find_verb(app, arguments, 0);
-  for (std::size_t i = 0; i + 1 < arguments.size(); ++i) {
+  for (std::size_t i = 0; i + 1 < arguments.size() && arguments[i] != "--"; ++i) {
     const CLI::Option* const option = long_option(verb, arguments[i]);
     if (option == nullptr || option->get_expected_max() == 0) continue;
     if (long_option(verb, arguments[i + 1]) != nullptr) {
@@ -141,6 +141,7 @@ void check_option_values(const CLI::App& app) {
   const CLI::App& verb = chosen_verb(app);
   for (const CLI::Option* option : verb.get_options()) {
     const std::vector<std::string>& values = option->results();
+    if (option->get_type_name() == "WORD") continue;  // words of a command line to complete, which may be empty
     if (std::find(values.begin(), values.end(), "") != values.end()) {
       throw InputError(usage_fault(verb, option->get_name(), "the value is empty"));
     }

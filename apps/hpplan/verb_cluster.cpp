@@ -146,21 +146,21 @@ ExitCode show(const ClusterOptions& options) {
 }
 
 void add_import_options(CLI::App& verb, ClusterOptions& options) {
-  verb.add_option("path", options.path, "hostfile, or output of nvidia-smi topo -m; \"-\": standard input");
-  verb.add_option("--out", options.out, "file to write; \"-\" (the default): standard output");
-  verb.add_option("--name", options.name, "name of the cluster");
-  verb.add_option("--device", options.devices, "device type of all hosts, or LABEL=NAME for hosts with type=LABEL");
-  verb.add_option("--devices-per-node", options.devices_per_node, "devices of hosts without slots")->check(whole_number(1, 1024));
-  verb.add_option("--slurm", options.slurm, "Slurm node list instead of a file, such as node[01-04]");
-  verb.add_option("--slurm-tasks", options.slurm_tasks, "devices per node as Slurm counts tasks, such as 8(x4),4");
-  verb.add_option("--topology", options.topology, "output of nvidia-smi topo -m of one node");
-  verb.add_option("--intra-nccl", options.intra_nccl, "nccl-tests output of a run inside a node");
-  verb.add_option("--inter-nccl", options.inter_nccl, "nccl-tests output of a run between nodes");
-  verb.add_option("--nccl-collective", options.collective, "what the runs measured, such as all_reduce");
-  verb.add_option("--intra-bandwidth", options.intra_bandwidth, "of one device inside a node, such as \"1536 Gbps\"");
-  verb.add_option("--inter-bandwidth", options.inter_bandwidth, "of one node to the others, such as \"200 Gbps\"");
-  verb.add_option("--intra-latency", options.intra_latency, "default \"3 us\"");
-  verb.add_option("--inter-latency", options.inter_latency, "default \"5 us\"");
+  verb.add_option("path", options.path, "hostfile, or output of nvidia-smi topo -m; \"-\": standard input")->type_name("FILE");
+  verb.add_option("--out", options.out, "file to write; \"-\" (the default): standard output")->type_name("FILE");
+  verb.add_option("--name", options.name, "name of the cluster")->type_name("NAME");
+  verb.add_option("--device", options.devices, "device type of all hosts, or LABEL=NAME for hosts with type=LABEL")->type_name("DEVICE");
+  verb.add_option("--devices-per-node", options.devices_per_node, "devices of hosts without slots")->type_name("N")->check(whole_number(1, 1024));
+  verb.add_option("--slurm", options.slurm, "Slurm node list instead of a file, such as node[01-04]")->type_name("NODES");
+  verb.add_option("--slurm-tasks", options.slurm_tasks, "devices per node as Slurm counts tasks, such as 8(x4),4")->type_name("LIST");
+  verb.add_option("--topology", options.topology, "output of nvidia-smi topo -m of one node")->type_name("FILE");
+  verb.add_option("--intra-nccl", options.intra_nccl, "nccl-tests output of a run inside a node")->type_name("FILE");
+  verb.add_option("--inter-nccl", options.inter_nccl, "nccl-tests output of a run between nodes")->type_name("FILE");
+  verb.add_option("--nccl-collective", options.collective, "what the runs measured, such as all_reduce")->type_name("NAME");
+  verb.add_option("--intra-bandwidth", options.intra_bandwidth, "of one device inside a node, such as \"1536 Gbps\"")->type_name("RATE");
+  verb.add_option("--inter-bandwidth", options.inter_bandwidth, "of one node to the others, such as \"200 Gbps\"")->type_name("RATE");
+  verb.add_option("--intra-latency", options.intra_latency, "default \"3 us\"")->type_name("TIME");
+  verb.add_option("--inter-latency", options.inter_latency, "default \"5 us\"")->type_name("TIME");
 }
 
 }  // namespace
@@ -181,8 +181,8 @@ void add_cluster_verb(CLI::App& app, AppContext& context) {
   CLI::App& show_verb = add_verb(
       group, context, {"show", "Prints a cluster with every field, as it was read.", "hpplan cluster show b2-b4-64"},
       [show_options] { return show(*show_options); });
-  show_verb.add_option("cluster", show_options->path, "cluster file, \"-\", or the name of a shipped cluster")->required();
-  show_verb.add_option("--out", show_options->out, "file to write; \"-\" (the default): standard output");
+  show_verb.add_option("cluster", show_options->path, "cluster file, \"-\", or the name of a shipped cluster")->required()->type_name("CLUSTER");
+  show_verb.add_option("--out", show_options->out, "file to write; \"-\" (the default): standard output")->type_name("FILE");
 }
 
 }  // namespace hpplan

@@ -106,12 +106,12 @@ void add_export_verb(CLI::App& app, AppContext& context) {
                              "hpplan export plan.json --model gpt3-13b --cluster b2-b4-64 --to torch --out launch"},
                             [&context, options] { return export_plan(context, *options); });
   verb.footer(concat(target_help(), "\n", verb.get_footer()));
-  verb.add_option("plan", options->plan, "plan file, \"-\": standard input")->required();
-  verb.add_option("--model", options->model, "model of the plan")->required();
-  verb.add_option("--cluster", options->cluster, "cluster of the plan")->required();
-  verb.add_option("--profile", options->profiles, "profiles for the price of approximations; default: shipped ones");
-  verb.add_option("--to", options->target, concat("target: ", target_names()))->required();
-  verb.add_option("--out", options->out, "folder to write; it appears whole or not at all")->required();
+  verb.add_option("plan", options->plan, "plan file, \"-\": standard input")->required()->type_name("FILE");
+  verb.add_option("--model", options->model, "model of the plan")->required()->type_name("MODEL");
+  verb.add_option("--cluster", options->cluster, "cluster of the plan")->required()->type_name("CLUSTER");
+  verb.add_option("--profile", options->profiles, "profiles for the price of approximations; default: shipped ones")->type_name("PROFILE");
+  verb.add_option("--to", options->target, concat("target: ", target_names()))->required()->type_name("TARGET");
+  verb.add_option("--out", options->out, "folder to write; it appears whole or not at all")->required()->type_name("FOLDER");
   verb.add_flag("--approximate", options->approximate, "replace what the target cannot carry, and state each change and its cost");
   verb.add_flag("--per-node", options->per_node, "megatron: one argument file per node where stages recompute differently");
 }

@@ -192,7 +192,7 @@ void add_job_options(CLI::App& verb, PlanOptions& options) {
   verb.add_option("--micro-batch", job.micro_batches, "allowed micro-batch sizes in samples (default 1,2,4,...,64)")
       ->delimiter(',')->type_name("LIST")->check(whole_number(1, 65536))->group("Job");
   verb.add_option("--schedule", job.schedules, concat("allowed schedules (default 1f1b): ", join(planned_families(), ", ")))
-      ->delimiter(',')->type_name("LIST")->group("Job");
+      ->delimiter(',')->type_name(join(planned_families(), "|") + ",...")->group("Job");
   verb.add_option("--memory-margin", options.memory_margin, "memory kept free on every device (default 0), such as \"2 GB\"")
       ->type_name("SIZE")->group("Job");
   verb.add_option("--framework-overhead", options.framework_overhead,
@@ -200,7 +200,7 @@ void add_job_options(CLI::App& verb, PlanOptions& options) {
       ->type_name("SIZE")->group("Job");
   verb.add_option("--optimizer-sharding", options.optimizer_sharding,
                   "none (default), or stage-data-parallel: states divided over a stage's replicas")
-      ->check(one_of({"none", "stage-data-parallel"}))->type_name("WHAT")->group("Job");
+      ->check(one_of({"none", "stage-data-parallel"}))->type_name("none|stage-data-parallel")->group("Job");
   verb.add_flag("--overlap", job.overlap_gradient_sync, "hide the gradient All-Reduce in the pipelines' drain")->group("Job");
 }
 

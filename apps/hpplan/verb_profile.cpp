@@ -195,11 +195,12 @@ void add_import(CLI::App& parent, AppContext& context) {
                             {"import", "Turns profiles of Metis or Sailor into hpplan's own format.",
                              "hpplan profile import metis_profiles --model opt-350m --out opt-350m.json"},
                             [&context, arguments] { return run_import(context, *arguments); });
-  verb.add_option("path", arguments->path, "file or folder; the layout is recognised")->required();
+  verb.add_option("path", arguments->path, "file or folder; the layout is recognised")->required()->type_name("PATH");
   verb.add_option("--out", arguments->out, "file to write, or an existing folder when PATH holds several profiles")
-      ->required();
-  verb.add_option("--model", arguments->model, "the model that was measured: checked against the profile");
-  verb.add_option("--device", arguments->device, "name of the device type; default: as the source calls it");
+      ->required()
+      ->type_name("PATH");
+  verb.add_option("--model", arguments->model, "the model that was measured: checked against the profile")->type_name("MODEL");
+  verb.add_option("--device", arguments->device, "name of the device type; default: as the source calls it")->type_name("NAME");
 }
 
 void add_synthesize(CLI::App& parent, AppContext& context) {
@@ -209,19 +210,24 @@ void add_synthesize(CLI::App& parent, AppContext& context) {
                              "hpplan profile synthesize --device ascend-910b2 --model gpt3-13b --out profile.json"},
                             [arguments] { return run_synthesize(*arguments); });
   verb.add_option("--device", arguments->device, "a device type of the cluster, else of profiles/devices.yaml")
-      ->required();
+      ->required()
+      ->type_name("DEVICE");
   CLI::Option* const cluster =
-      verb.add_option("--cluster", arguments->cluster, "take figures and node link of the device from this cluster");
+      verb.add_option("--cluster", arguments->cluster, "take figures and node link of the device from this cluster")
+          ->type_name("CLUSTER");
   verb.add_option("--intra-node", arguments->intra_node,
                   "bandwidth between devices of a node, for TP above 1; default: \"1536 Gbps\", latency 3 us")
-      ->excludes(cluster);
-  verb.add_option("--model", arguments->model, "model file or the name of a shipped model")->required();
-  verb.add_option("--out", arguments->out, "file to write; default: standard output");
+      ->excludes(cluster)
+      ->type_name("RATE");
+  verb.add_option("--model", arguments->model, "model file or the name of a shipped model")->required()->type_name("MODEL");
+  verb.add_option("--out", arguments->out, "file to write; default: standard output")->type_name("FILE");
   verb.add_option("--tensor-parallel", arguments->tensor_parallel, "TP degrees; default: 1,2,4,8")
       ->delimiter(',')
+      ->type_name("LIST")
       ->check(whole_number(1, 1 << 20));
   verb.add_option("--samples", arguments->samples, "samples per replica; default: 1,2,4,8,16,32,64")
       ->delimiter(',')
+      ->type_name("LIST")
       ->check(whole_number(1, 1 << 20));
 }
 
@@ -230,7 +236,7 @@ void add_show(CLI::App& parent, AppContext& context) {
   CLI::App& verb =
       add_verb(parent, context, {"show", "Prints a profile as a table.", "hpplan profile show gpt3-13b.ascend-910b2"},
                [arguments] { return run_show(*arguments); });
-  verb.add_option("profile", arguments->profile, "file, folder or the name of a shipped profile")->required();
+  verb.add_option("profile", arguments->profile, "file, folder or the name of a shipped profile")->required()->type_name("PROFILE");
   verb.add_flag("--json", arguments->json, "print hpplan's own format instead");
 }
 

@@ -199,7 +199,7 @@ void add_time_options(CLI::App& verb, ScheduleOptions& options) {
 }
 
 void add_shape_options(CLI::App& verb, ScheduleOptions& options) {
-  verb.add_option("--family", options.family, "schedule family, see below")->required()->type_name("NAME");
+  verb.add_option("--family", options.family, "schedule family, see below")->required()->type_name("FAMILY");
   verb.add_option("--stages", options.stages, "pipeline stages")->required()->type_name("P")->check(whole_number(1));
   verb.add_option("--micro-batches", options.micro_batches, "micro-batches per step")->required()->type_name("M")->check(whole_number(1));
   verb.add_option("--chunks", options.chunks, "chunks per device, for interleaved (default 2)")->type_name("V")->check(whole_number(1));
@@ -221,8 +221,8 @@ void add_shape_options(CLI::App& verb, ScheduleOptions& options) {
       ->check(number_from(0.01, 1.0))
       ->type_name("SHARE");
   verb.add_option("--links", options.links, "asynchronous (the default): transfers delay the receiver; blocking: both")
-      ->check(one_of({"asynchronous", "blocking"}).description("asynchronous|blocking"))
-      ->type_name("");
+      ->check(one_of({"asynchronous", "blocking"}))
+      ->type_name("asynchronous|blocking");
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "io/sweep_reader.hpp"
 #include "load.hpp"
 #include "load_table.hpp"
+#include "option_checks.hpp"
 #include "predict/evaluate.hpp"
 #include "search/engine.hpp"
 #include "sweep/runner.hpp"
@@ -208,19 +209,19 @@ void add_sweep_verb(CLI::App& app, AppContext& context) {
                             {"sweep", "Plans many problems from one file, in parallel, and can be stopped and resumed at any moment.",
                              "hpplan sweep configs/sweeps/small.yaml --out results.jsonl && hpplan sweep summarize results.jsonl"},
                             [&context, options, summarizes] { return *summarizes ? summarize(*options) : run(context, *options); });
-  verb.add_option("spec", options->spec, "sweep file, \"-\": standard input");
-  verb.add_option("--out", options->out, "file that results are appended to, one JSON object per line");
-  verb.add_option("--shard", options->shard, "only part I of N, as I/N; equal problems are in the same part");
-  verb.add_option("--threads", options->threads, "problems planned at the same time; default: one per core")->check(CLI::Range(1, 1024));
-  verb.add_option("--time-limit", options->time_limit, "seconds for one problem; default: none")->check(CLI::PositiveNumber);
+  verb.add_option("spec", options->spec, "sweep file, \"-\": standard input")->type_name("FILE");
+  verb.add_option("--out", options->out, "file that results are appended to, one JSON object per line")->type_name("FILE");
+  verb.add_option("--shard", options->shard, "only part I of N, as I/N; equal problems are in the same part")->type_name("I/N");
+  verb.add_option("--threads", options->threads, "problems planned at the same time; default: one per core")->type_name("N")->check(whole_number(1, 1024));
+  verb.add_option("--time-limit", options->time_limit, "seconds for one problem; default: none")->type_name("S")->check(positive_number());
   CLI::App& summary = add_verb(verb, context,
                                {"summarize", "Shows results as a table, or writes them as CSV or as a picture.",
                                 "hpplan sweep summarize part1.jsonl part2.jsonl --svg times.svg"},
                                [options] { return summarize(*options); });
   summary.preparse_callback([summarizes](std::size_t) { *summarizes = true; });
-  summary.add_option("results", options->results, "results files, all parts of one sweep")->required();
-  summary.add_option("--csv", options->csv, "file to write, \"-\": standard output");
-  summary.add_option("--svg", options->svg, "file to write, \"-\": iteration time against devices");
+  summary.add_option("results", options->results, "results files, all parts of one sweep")->required()->type_name("FILE");
+  summary.add_option("--csv", options->csv, "file to write, \"-\": standard output")->type_name("FILE");
+  summary.add_option("--svg", options->svg, "file to write, \"-\": iteration time against devices")->type_name("FILE");
 }
 
 }  // namespace hpplan

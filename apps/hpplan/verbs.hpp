@@ -19,5 +19,7 @@ void add_model_verb(CLI::App& app, AppContext& context);
 void add_cluster_verb(CLI::App& app, AppContext& context);
 void add_export_verb(CLI::App& app, AppContext& context);
 void add_sweep_verb(CLI::App& app, AppContext& context);
+void add_completion_verb(CLI::App& app, AppContext& context);
+void add_man_verb(CLI::App& app, AppContext& context);
 
 }  // namespace hpplan

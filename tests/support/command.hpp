@@ -44,6 +44,23 @@ struct CommandResult {
   std::string err;
 };
 
+/// Runs a command of any shell in a scratch folder, with hpplan found on the PATH. `command` is a program with its
+/// options that takes a script as its last argument, such as "bash -c".
+inline CommandResult run_script(const std::string& command, const std::string& script) {
+  const ScratchFolder scratch;
+  scratch.write("script", script);
+  const std::string program_folder = std::filesystem::path(HPPLAN_BINARY).parent_path().string();
+  const std::string line = "cd " + scratch.path() + " && PATH='" + program_folder + "':$PATH " + command +
+                           " \"$(cat script)\" </dev/null >out 2>err";
+  const int status = std::system(line.c_str());
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, file_text(scratch.path("out")), file_text(scratch.path("err"))};
+}
+
+/// Whether a program is on the PATH. A test that needs one that is missing says so and passes.
+inline bool is_installed(const std::string& program) {
+  return std::system(("command -v " + program + " >/dev/null 2>&1").c_str()) == 0;
+}
+
 /// Runs hpplan with `arguments` (shell syntax) in a scratch folder with `input` as standard input. `environment` holds
 /// assignments such as "NO_COLOR=1".
 inline CommandResult run_hpplan(const std::string& arguments, const std::string& input = "",
