@@ -34,7 +34,7 @@ template <typename... Parts>
 /// For people: "200 Gbps" (10^9 bits per second).
 [[nodiscard]] std::string pretty(BytesPerSecond rate);
 
-/// The candidate nearest to `word` by edit distance, or "" when none is near enough to be meant.
+/// The candidate nearest to `word`: in other case, else by edit distance; or "" when none is near enough to be meant.
 [[nodiscard]] std::string nearest_name(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace hpplan

@@ -111,7 +111,10 @@ std::string lower_case(std::string_view text) {
 
 /// Units that a reader of `found` may have meant: the same letters in another case, or these letters and a rate.
 std::vector<const Unit*> meant_units(std::string_view found, const UnitTable& table) {
-  const std::string wanted = lower_case(found);
+  std::string wanted = lower_case(found);
+  for (const char* const micro : {"\u00b5", "\u03bc"}) {  // the micro sign, and the Greek letter
+    if (wanted.rfind(micro, 0) == 0) wanted = concat("u", wanted.substr(std::string_view(micro).size()));
+  }
   std::vector<const Unit*> meant;
   for (const Unit& unit : table.units) {
     const std::string name = lower_case(unit.name);
