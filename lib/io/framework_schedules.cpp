@@ -342,6 +342,7 @@ void check_metis(const MetisRow& row, const std::string& file) {
 
 std::vector<std::vector<TorchOp>> read_torch_schedule(const std::string& text, const std::string& file,
                                                       const TorchShape& shape) {
+  detail::check_is_text(text, file);
   TorchReader reader(file, shape);
   for (const TextLine& line : detail::lines_of(text)) reader.read_row(line);
   return reader.finish();

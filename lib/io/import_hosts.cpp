@@ -239,6 +239,7 @@ class HostfileReader {
 }  // namespace
 
 std::vector<Host> read_hostfile(const std::string& text, const std::string& file) {
+  detail::check_is_text(text, file);
   HostfileReader reader(file);
   for (const TextLine& line : detail::lines_of(text)) reader.read_line(line);
   return reader.finish();

@@ -123,6 +123,7 @@ void read_comment(const std::string& text, NcclRun& run) {
 }
 
 NcclRun read_nccl_text(const std::string& text, const std::string& file) {
+  detail::check_is_text(text, file);
   TextFaults faults(file);
   NcclRun run;
   std::vector<TextWord> header;
@@ -305,6 +306,7 @@ bool looks_like_topology(const std::string& text) {
 }
 
 NodeTopology read_topology(const std::string& text, const std::string& file) {
+  detail::check_is_text(text, file);
   TextFaults faults(file);
   std::vector<TextWord> header;
   std::vector<TopologyRow> rows;

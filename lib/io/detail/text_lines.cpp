@@ -13,9 +13,13 @@ bool is_space(char c) { return c == ' ' || c == '\t'; }
 
 }  // namespace
 
+void check_is_text(const std::string& text, const std::string& file) {
+  if (text.find('\0') != std::string::npos) throw InputError(Diagnostic{file, 0, 0, "", "not a text file: it holds a zero byte", ""});
+}
+
 std::vector<TextLine> lines_of(const std::string& text) {
   std::vector<TextLine> lines;
-  std::size_t start = 0;
+  std::size_t start = text.rfind("\xEF\xBB\xBF", 0) == 0 ? 3 : 0;
   while (start < text.size()) {
     std::size_t end = text.find('\n', start);
     if (end == std::string::npos) end = text.size();

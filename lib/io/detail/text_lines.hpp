@@ -22,6 +22,10 @@ struct TextLine {
   std::string text;
 };
 
+/// Throws InputError for a text with a zero byte: no person and no tool that prints lines wrote it.
+void check_is_text(const std::string& text, const std::string& file);
+
+/// A byte order mark at the start is left out.
 [[nodiscard]] std::vector<TextLine> lines_of(const std::string& text);
 
 /// `text` without ANSI escape sequences (colour, underline), which terminals add when output is captured.

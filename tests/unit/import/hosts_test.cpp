@@ -53,6 +53,11 @@ TEST_CASE("case A20: a malformed line is quoted", "[import]") {
   CHECK(refusal("n2 slots=8 slots=4\n").find("stated twice") != std::string::npos);
 }
 
+TEST_CASE("case A20: a byte order mark is no part of a name, and a binary file no list of hosts", "[import]") {
+  CHECK(read_hostfile("\xEF\xBB\xBFn1 slots=2\r\n", "hosts").front().name == "n1");
+  CHECK(refusal(std::string("n1\0n2", 5)) == "hosts: error: not a text file: it holds a zero byte\n");
+}
+
 TEST_CASE("case A20: an empty file is no silent single-machine run", "[import]") {
   CHECK(refusal("").find("hosts: error: no host in this file") == 0);
   CHECK(refusal("# nothing\n\n").find("no host in this file") != std::string::npos);
