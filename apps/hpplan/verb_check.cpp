@@ -41,8 +41,9 @@ Judgement format_faults(const InputError& error) {
 
 ExitCode run_check(const CheckOptions& options) {
   const InputText input = read_input(options.plan);
-  // What is not JSON or YAML at all is bad input, not a wrong plan: it throws here.
+  // What is no document or no plan at all is bad input, not a wrong plan: it throws here.
   const Document document = Document::parse(input.text, input.name);
+  check_is_plan(document);
   PlanFile file;
   try {
     file = read_plan(document);

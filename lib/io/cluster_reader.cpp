@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "io/digest.hpp"
 #include "io/document.hpp"
+#include "io/file_kind.hpp"
 
 namespace hpplan {
 
@@ -342,6 +343,7 @@ std::vector<DeviceType> parse_device_types(std::string text, std::string file) {
 
 ClusterSpec parse_cluster(std::string text, std::string file, const std::vector<DeviceType>& known_types) {
   const Document document = Document::parse(std::move(text), std::move(file));
+  check_kind(document, FileKind::Cluster);
   const Reader root = document.root();
   ClusterSpec cluster;
   cluster.name = root.required("name").name();

@@ -84,6 +84,7 @@ std::string hint_for_unknown_key(const std::string& key, const DocumentState::Kn
   for (const auto& other : known.other_names) {
     if (nearest == other.first) nearest = other.second;
   }
+  if (key == "<<") return "write the keys out: merged maps of YAML are not read";
   if (!nearest.empty()) return concat("did you mean \"", nearest, "\"?");
   std::vector<std::string> names = known.names;
   std::sort(names.begin(), names.end());
@@ -130,6 +131,11 @@ Reader Reader::child(const std::string& key, bool is_required) const {
 Reader Reader::required(const std::string& key) const { return child(key, true); }
 
 Reader Reader::optional(const std::string& key) const { return child(key, false); }
+
+bool Reader::has(const std::string& key) const {
+  if (!exists() || node_->kind != ValueKind::Map) return false;
+  return std::find(node_->keys.begin(), node_->keys.end(), key) != node_->keys.end();
+}
 
 void Reader::also_called(const std::string& key, const std::vector<std::string>& others) const {
   if (!is_map()) return;

@@ -39,6 +39,8 @@ class Reader {
   /// The value of `key`. Keys that nobody asks for are faults ("unknown key") when the document is finished.
   [[nodiscard]] Reader required(const std::string& key) const;
   [[nodiscard]] Reader optional(const std::string& key) const;
+  /// Whether the value is a map with `key`. Unlike `optional` it does not count as asking for the key.
+  [[nodiscard]] bool has(const std::string& key) const;
   /// `others` are names of `key` in other tools: not accepted, but answered with `key` as the hint.
   void also_called(const std::string& key, const std::vector<std::string>& others) const;
   /// Keys nobody asks for are fine in this map: for formats that are not ours.

@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "io/digest.hpp"
 #include "io/document.hpp"
+#include "io/file_kind.hpp"
 
 namespace hpplan {
 
@@ -282,6 +283,7 @@ LayerKind end_kind(const char* name, LayerRole role) {
 
 ModelSpec parse_model(std::string text, std::string file) {
   const Document document = Document::parse(std::move(text), std::move(file));
+  check_kind(document, FileKind::Model);
   const Reader root = document.root();
   name_variants(root);
   const std::pair<const char*, Family> families[] = {

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "base/text.hpp"
+#include "io/file_kind.hpp"
 
 namespace hpplan {
 
@@ -240,7 +241,16 @@ void read_balance(const Reader& reader, Plan& plan) {
 
 }  // namespace
 
+void check_is_plan(const Document& document) {
+  check_kind(document, FileKind::Plan);
+  const Reader root = document.root();
+  if (root.kind() == ValueKind::Map && (root.has("format") || root.has("pipelines"))) return;
+  root.fault("not a plan", concat("a plan is a map that begins with \"format\": \"", kPlanFormat, "\""));
+  document.finish();
+}
+
 PlanFile read_plan(const Document& document) {
+  check_is_plan(document);
   const Reader root = document.root();
   PlanFile file;
   Plan& plan = file.plan;

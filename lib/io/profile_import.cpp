@@ -12,6 +12,7 @@
 #include "domain/operators.hpp"
 #include "io/digest.hpp"
 #include "io/document.hpp"
+#include "io/file_kind.hpp"
 
 namespace hpplan {
 
@@ -321,8 +322,10 @@ void read_file(const ImportFile& file, const ImportOptions& options, Collected& 
       read_sailor_info(root, collected);
       break;
     case Layout::Unknown:
-      throw InputError(Diagnostic{file.path, 1, 1, "", "none of the layouts that hpplan imports",
-                                  "known: Metis (one file per TP degree and micro-batch), Sailor (profile.json)"});
+      check_kind(document, FileKind::Profile);
+      throw InputError(Diagnostic{file.path, 1, 1, "", "none of the layouts of profiles that hpplan reads",
+                                  "known: its own (\"format\": \"hpplan-profile\"), Metis (one file per TP degree and "
+                                  "micro-batch), Sailor (profile.json)"});
   }
   document.finish();
 }

@@ -9,6 +9,7 @@
 #include "base/diagnostic.hpp"
 #include "base/text.hpp"
 #include "io/document.hpp"
+#include "io/file_kind.hpp"
 
 namespace hpplan {
 
@@ -179,6 +180,7 @@ SweepStatus status_of(const std::string& text) {
 
 std::vector<SweepPoint> parse_sweep(std::string text, std::string file) {
   const Document document = Document::parse(std::move(text), std::move(file));
+  check_kind(document, FileKind::Sweep);
   const Reader root = document.root();
   if (const Reader name = root.optional("name"); name.exists()) (void)name.name();
   const Settings base = read_settings(root.optional("base"));

@@ -103,7 +103,7 @@ class YamlEvents : public YAML::EventHandler {
     const std::uint32_t first = builder_.next_order();
     note_place(mark);
     at_ = place(mark);
-    if (first + size_of(found->second) > kMaxNodes) refuse(mark, "aliases that stand for too many values");
+    if (first + size_of(found->second) > kMaxNodes) refuse(mark, "an alias that stands for too many values");
     builder_.copy(found->second);
     state_.places.resize(builder_.next_order(), state_.places.back());
   }
@@ -170,7 +170,7 @@ class YamlEvents : public YAML::EventHandler {
   void keep(const YAML::Mark& mark, YAML::anchor_t anchor) {
     if (anchor == YAML::NullAnchor) return;
     kept_nodes_ += size_of(builder_.last());
-    if (kept_nodes_ > kMaxNodes) refuse(mark, "anchors of too many values");
+    if (kept_nodes_ > kMaxNodes) refuse(mark, "an anchor of too many values");
     anchors_.emplace(anchor, builder_.last());
   }
   static std::size_t size_of(const DocumentNode& node) {
