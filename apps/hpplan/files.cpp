@@ -223,7 +223,7 @@ std::vector<std::string> data_folders() {
   if (!program.empty() && fs::equivalent(program, HPPLAN_BUILD_DIR, error)) return {HPPLAN_SOURCE_DIR};
   std::vector<std::string> folders;
   // Beside the program first: an installed tree may have been moved.
-  if (!program.empty()) folders.push_back((program.parent_path() / "share" / "hpplan").string());
+  if (!program.empty()) folders.push_back((program / HPPLAN_DATA_BESIDE).lexically_normal().string());
   folders.emplace_back(HPPLAN_INSTALL_DATADIR);
   return folders;
 }

@@ -1,4 +1,3 @@
-#include <iostream>
 #include <memory>
 
 #include <CLI/CLI.hpp>
@@ -17,6 +16,7 @@ namespace {
 struct CompletionOptions {
   std::string shell;
   std::vector<std::string> words;
+  std::string out = "-";
   bool json = false;
 };
 
@@ -38,7 +38,7 @@ std::string words_json(const Completion& completion) {
 ExitCode run_completion(const CLI::App& program, const CompletionOptions& options) {
   if (options.shell == "words") {
     const Completion completion = complete(program, options.words);
-    std::cout << (options.json ? words_json(completion) : completion_lines(completion));
+    write_output(options.out, options.json ? words_json(completion) : completion_lines(completion));
     return ExitCode::Done;
   }
   if (!options.words.empty()) {
@@ -46,7 +46,7 @@ ExitCode run_completion(const CLI::App& program, const CompletionOptions& option
                                 "see hpplan completion --help"});
   }
   const std::string script = completion_script(options.shell);
-  std::cout << (options.json ? report_json(Report().add("shell", options.shell).add("script", script)) : script);
+  write_output(options.out, options.json ? report_json(Report().add("shell", options.shell).add("script", script)) : script);
   return ExitCode::Done;
 }
 
@@ -63,6 +63,7 @@ void add_completion_verb(CLI::App& app, AppContext& context) {
       ->check(one_of(shells_and_words()))
       ->type_name(join(shells_and_words(), "|"));
   verb.add_option("WORDS", options->words, "with words: the command line up to the cursor, after \"--\"")->type_name("WORD");
+  verb.add_option("--out", options->out, "file to write; \"-\" (the default): standard output")->type_name("FILE")->group("Output");
   verb.add_flag("--json", options->json, "the result as JSON")->group("Output");
 }
 
