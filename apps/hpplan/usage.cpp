@@ -1,6 +1,7 @@
 #include "usage.hpp"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include <CLI/CLI.hpp>
@@ -124,6 +125,27 @@ Diagnostic conversion_fault(const CLI::App& app, const std::string& text) {
   return usage_fault(app, name, concat("found \"", text.substr(equals + 3), is_flag ? "\", but takes no value" : "\""));
 }
 
+/// Standard input can be read once, and standard output hold one result.
+void check_standard_streams(const CLI::App& verb) {
+  std::vector<std::string> inputs;
+  std::vector<std::string> outputs;
+  for (const CLI::Option* option : verb.get_options()) {
+    const std::string name = option->get_name();
+    const bool is_output = std::set<std::string>{"--out", "--report", "--trace", "--svg", "--csv"}.count(name) > 0;
+    const bool is_path = std::set<std::string>{"MODEL", "CLUSTER", "PROFILE", "FILE", "PATH"}.count(option->get_type_name()) > 0;
+    if (!is_path) continue;
+    for (const std::string& value : option->results()) {
+      if (value == "-") (is_output ? outputs : inputs).push_back(name);
+    }
+  }
+  if (inputs.size() > 1) {
+    throw InputError(usage_fault(verb, inputs[1], concat("standard input is read by ", inputs[0], " already"), "give a file"));
+  }
+  if (outputs.size() > 1) {
+    throw InputError(usage_fault(verb, outputs[1], concat("standard output is written by ", outputs[0], " already"), "give a file"));
+  }
+}
+
 }  // namespace
 
 void check_command_line(const CLI::App& app, const std::vector<std::string>& arguments) {
@@ -139,6 +161,7 @@ void check_command_line(const CLI::App& app, const std::vector<std::string>& arg
 
 void check_option_values(const CLI::App& app) {
   const CLI::App& verb = chosen_verb(app);
+  check_standard_streams(verb);
   for (const CLI::Option* option : verb.get_options()) {
     const std::vector<std::string>& values = option->results();
     if (option->get_type_name() == "WORD") continue;  // words of a command line to complete, which may be empty

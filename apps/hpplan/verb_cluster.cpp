@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "emit/model_yaml.hpp"
 #include "io/cluster_reader.hpp"
+#include "io/document_json.hpp"
 #include "io/import_cluster.hpp"
 #include "io/import_links.hpp"
 #include "io/quantity.hpp"
@@ -34,6 +35,7 @@ struct ClusterOptions {
   std::string inter_bandwidth;
   std::string intra_latency;
   std::string inter_latency;
+  bool json = false;
 };
 
 template <typename Quantity>
@@ -132,8 +134,8 @@ ExitCode import(const AppContext& context, const ClusterOptions& options) {
   for (const DeviceType& type : known) names.push_back(type.name);
   const std::string text = cluster_yaml(imported.cluster, names, notes);
   (void)parse_cluster(text, "imported cluster", known);
-  write_output(options.out, text);
-  if (options.out != "-") {
+  write_output(options.out, options.json ? document_json(text, "cluster") : text);
+  if (options.out != "-" || options.json) {  // JSON has no comments
     for (const std::string& note : notes) print_note(context, "note: " + note);
   }
   return ExitCode::Done;
@@ -141,7 +143,8 @@ ExitCode import(const AppContext& context, const ClusterOptions& options) {
 
 ExitCode show(const ClusterOptions& options) {
   const ClusterSpec cluster = load_cluster(options.path);
-  write_output(options.out, cluster_yaml(cluster, {}, cluster.notes));
+  const std::string text = cluster_yaml(cluster, {}, cluster.notes);
+  write_output(options.out, options.json ? document_json(text, "cluster") : text);
   return ExitCode::Done;
 }
 
@@ -161,6 +164,7 @@ void add_import_options(CLI::App& verb, ClusterOptions& options) {
   verb.add_option("--inter-bandwidth", options.inter_bandwidth, "of one node to the others, such as \"200 Gbps\"")->type_name("RATE");
   verb.add_option("--intra-latency", options.intra_latency, "default \"3 us\"")->type_name("TIME");
   verb.add_option("--inter-latency", options.inter_latency, "default \"5 us\"")->type_name("TIME");
+  verb.add_flag("--json", options.json, "the cluster file as JSON");
 }
 
 }  // namespace
@@ -183,6 +187,7 @@ void add_cluster_verb(CLI::App& app, AppContext& context) {
       [show_options] { return show(*show_options); });
   show_verb.add_option("cluster", show_options->path, "cluster file, \"-\", or the name of a shipped cluster")->required()->type_name("CLUSTER");
   show_verb.add_option("--out", show_options->out, "file to write; \"-\" (the default): standard output")->type_name("FILE");
+  show_verb.add_flag("--json", show_options->json, "the cluster file as JSON");
 }
 
 }  // namespace hpplan

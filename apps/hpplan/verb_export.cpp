@@ -6,6 +6,7 @@
 #include "app.hpp"
 #include "base/text.hpp"
 #include "emit/export.hpp"
+#include "emit/report_json.hpp"
 #include "folder.hpp"
 #include "io/plan_reader.hpp"
 #include "load.hpp"
@@ -27,6 +28,7 @@ struct ExportOptions {
   std::string out;
   bool approximate = false;
   bool per_node = false;
+  bool json = false;
 };
 
 std::string target_names() {
@@ -66,6 +68,22 @@ void place(PlanFile& file, const std::string& plan, const ClusterSpec& cluster) 
   if (!faults.empty()) throw InputError(faults);
 }
 
+Report report_of(const ExportResult& result, const ExportOptions& options, const std::vector<std::string>& paths) {
+  std::vector<Report> changes;
+  for (const ExportChange& change : result.changes) {
+    changes.push_back(Report()
+                          .add("change", change.text)
+                          .add("iteration_time_before_s", change.before.value())
+                          .add("iteration_time_after_s", change.after.value()));
+  }
+  return Report()
+      .add("target", options.target)
+      .add("folder", options.out)
+      .add("files", paths)
+      .add("changes", changes)
+      .add("notes", result.notes);
+}
+
 ExitCode export_plan(const AppContext& context, const ExportOptions& options) {
   const ExportTarget& target = export_target(options.target);
   check_folder(options.out);
@@ -93,7 +111,9 @@ ExitCode export_plan(const AppContext& context, const ExportOptions& options) {
 
   for (const ExportChange& change : result.changes) print_note(context, "changed: " + to_text(change));
   for (const std::string& note : result.notes) print_note(context, "note: " + note);
-  for (const auto& each : files) std::cout << options.out << (options.out.back() == '/' ? "" : "/") << each.first << "\n";
+  std::vector<std::string> paths;
+  for (const auto& each : files) paths.push_back(concat(options.out, options.out.back() == '/' ? "" : "/", each.first));
+  std::cout << (options.json ? report_json(report_of(result, options, paths)) : join(paths, "\n") + "\n");
   return ExitCode::Done;
 }
 
@@ -114,6 +134,7 @@ void add_export_verb(CLI::App& app, AppContext& context) {
   verb.add_option("--out", options->out, "folder to write; it appears whole or not at all")->required()->type_name("FOLDER");
   verb.add_flag("--approximate", options->approximate, "replace what the target cannot carry, and state each change and its cost");
   verb.add_flag("--per-node", options->per_node, "megatron: one argument file per node where stages recompute differently");
+  verb.add_flag("--json", options->json, "files, changes and notes as JSON");
 }
 
 }  // namespace hpplan

@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "domain/operators.hpp"
 #include "emit/model_yaml.hpp"
+#include "io/document_json.hpp"
 #include "io/import_model.hpp"
 #include "io/model_reader.hpp"
 #include "load.hpp"
@@ -20,7 +21,16 @@ struct ModelOptions {
   std::string path;
   std::string out = "-";
   ModelImportOptions import;
+  bool json = false;
 };
+
+/// Notes are comments of YAML; where there is no place for them they go to standard error.
+void write_model(const AppContext& context, const ModelOptions& options, const std::string& yaml,
+                 const std::vector<std::string>& notes) {
+  write_output(options.out, options.json ? document_json(yaml, "model") : yaml);
+  if (options.out == "-" && !options.json) return;
+  for (const std::string& note : notes) print_note(context, "note: " + note);
+}
 
 ExitCode import(const AppContext& context, const ModelOptions& options) {
   const InputText input = read_input(options.path);
@@ -29,17 +39,16 @@ ExitCode import(const AppContext& context, const ModelOptions& options) {
   const std::string text = model_yaml(imported.model, imported.notes);
   // What our own reader does not take back would only fail later, and far from its cause.
   (void)parse_model(text, "imported model");
-  write_output(options.out, text);
-  if (options.out != "-") {
-    for (const std::string& note : imported.notes) print_note(context, "note: " + note);
-  }
+  write_model(context, options, text, imported.notes);
   return ExitCode::Done;
 }
 
-ExitCode show(const ModelOptions& options) {
+ExitCode show(const AppContext& context, const ModelOptions& options) {
   const ModelSpec model = load_model(options.path);
-  write_output(options.out, model_yaml(model, {concat(fixed(total_parameters(model), 0), " parameters, ",
-                                                      fixed(active_parameters(model), 0), " of them per token")}));
+  write_model(context, options,
+              model_yaml(model, {concat(fixed(total_parameters(model), 0), " parameters, ",
+                                        fixed(active_parameters(model), 0), " of them per token")}),
+              {});
   return ExitCode::Done;
 }
 
@@ -66,13 +75,15 @@ void add_model_verb(CLI::App& app, AppContext& context) {
       ->type_name("N")
       ->check(whole_number(1, 1 << 26));
   import_verb.add_flag("--unfused-attention", options->import.unfused_attention, "attention that stores its scores");
+  import_verb.add_flag("--json", options->json, "the model file as JSON");
 
   const auto show_options = std::make_shared<ModelOptions>();
   CLI::App& show_verb = add_verb(group, context,
                                  {"show", "Prints a model with every field, defaults included.", "hpplan model show gpt3-13b"},
-                                 [show_options] { return show(*show_options); });
+                                 [&context, show_options] { return show(context, *show_options); });
   show_verb.add_option("model", show_options->path, "model file, \"-\", or the name of a shipped model")->required()->type_name("MODEL");
   show_verb.add_option("--out", show_options->out, "file to write; \"-\" (the default): standard output")->type_name("FILE");
+  show_verb.add_flag("--json", show_options->json, "the model file as JSON");
 }
 
 }  // namespace hpplan

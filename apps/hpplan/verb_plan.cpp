@@ -166,7 +166,7 @@ ExitCode run_plan(const PlanOptions& options, const AppContext& context) {
   if (!options.report.empty()) write_output(options.report, run_report_json(report));
   if (result.plans.empty()) {
     std::cerr << census_text(report.rejections);
-    if (options.json && options.out.empty()) std::cout << run_report_json(report);
+    if (options.json && options.out.empty() && options.report != "-") std::cout << run_report_json(report);
     return ExitCode::NoFeasiblePlan;
   }
   Plan& best = result.plans.front();
@@ -174,7 +174,7 @@ ExitCode run_plan(const PlanOptions& options, const AppContext& context) {
   const PlanFile file = make_plan_file(problem, best);
   if (!options.out.empty()) write_output(options.out, plan_json(file));
   if (options.out.empty() && options.json) std::cout << plan_json(file);
-  const bool summary_is_result = options.out.empty() && !options.json;
+  const bool summary_is_result = options.out.empty() && !options.json && options.report != "-";
   const std::string summary =
       plan_summary(file, style_of(summary_is_result ? STDOUT_FILENO : STDERR_FILENO)) + alternatives_text(result.plans);
   if (summary_is_result) {

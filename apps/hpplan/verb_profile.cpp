@@ -10,6 +10,7 @@
 #include "app.hpp"
 #include "base/text.hpp"
 #include "emit/profile_writer.hpp"
+#include "emit/report_json.hpp"
 #include "io/quantity.hpp"
 #include "load.hpp"
 #include "option_checks.hpp"
@@ -25,6 +26,7 @@ struct ImportArguments {
   std::string out;
   std::string model;
   std::string device;
+  bool json = false;
 };
 
 /// Latency of a link that --intra-node states by its bandwidth alone: that of the reference clusters.
@@ -38,6 +40,7 @@ struct SynthesizeArguments {
   std::string out = "-";
   std::vector<int> tensor_parallel = {1, 2, 4, 8};
   std::vector<int> samples = {1, 2, 4, 8, 16, 32, 64};
+  bool json = false;  // changes nothing
 };
 
 struct ShowArguments {
@@ -65,6 +68,7 @@ ExitCode run_import(const AppContext& context, const ImportArguments& arguments)
     refuse(concat(profiles.size(), " profiles found: ", join(names, ", ")),
            "give a smaller PATH, or a folder as --out to write one file for each");
   }
+  std::vector<Report> written;
   for (const DeviceProfile& profile : profiles) {
     const std::string path = into_folder
                                  ? (std::filesystem::path(arguments.out) / (profile_name(profile) + ".json")).string()
@@ -72,7 +76,15 @@ ExitCode run_import(const AppContext& context, const ImportArguments& arguments)
     write_output(path, emit_profile(profile));
     print_note(context, concat(path, ": ", profile.model, " on ", profile.device_type, ", ", profile.origin));
     for (const std::string& note : profile.notes) print_note(context, "  note: " + note);
+    written.push_back(Report()
+                          .add("file", path)
+                          .add("model", profile.model)
+                          .add("device", profile.device_type)
+                          .add("origin", profile.origin)
+                          .add("notes", profile.notes));
   }
+  // With "-" the profile itself is the result, and is JSON.
+  if (arguments.json && arguments.out != "-") std::cout << report_json(Report().add("profiles", written));
   return ExitCode::Done;
 }
 
@@ -201,6 +213,7 @@ void add_import(CLI::App& parent, AppContext& context) {
       ->type_name("PATH");
   verb.add_option("--model", arguments->model, "the model that was measured: checked against the profile")->type_name("MODEL");
   verb.add_option("--device", arguments->device, "name of the device type; default: as the source calls it")->type_name("NAME");
+  verb.add_flag("--json", arguments->json, "what was written and what was assumed, as JSON on standard output");
 }
 
 void add_synthesize(CLI::App& parent, AppContext& context) {
@@ -221,6 +234,7 @@ void add_synthesize(CLI::App& parent, AppContext& context) {
       ->type_name("RATE");
   verb.add_option("--model", arguments->model, "model file or the name of a shipped model")->required()->type_name("MODEL");
   verb.add_option("--out", arguments->out, "file to write; default: standard output")->type_name("FILE");
+  verb.add_flag("--json", arguments->json, "a profile is JSON anyway; every verb has this option");
   verb.add_option("--tensor-parallel", arguments->tensor_parallel, "TP degrees; default: 1,2,4,8")
       ->delimiter(',')
       ->type_name("LIST")

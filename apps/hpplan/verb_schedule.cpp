@@ -169,6 +169,7 @@ ExitCode run_schedule(const ScheduleOptions& options) {
                                      schedule.micro_batches, " micro-batches");
     write_output(options.svg, timeline_svg(schedule, simulation, title, "time units"));
   }
+  if (options.trace == "-" || options.svg == "-") return ExitCode::Done;  // the picture is the result
   std::cout << (options.json ? schedule_json(schedule, simulation) : schedule_text(schedule, simulation));
   return ExitCode::Done;
 }

@@ -28,6 +28,7 @@ ExitCode run_simulate(const SimulateOptions& options) {
   const PlanSimulation run = simulate_plan(file);
   if (!options.trace.empty()) write_output(options.trace, plan_trace_json(file, run));
   if (!options.svg.empty()) write_output(options.svg, plan_timeline_svg(file, run));
+  if (options.trace == "-" || options.svg == "-") return ExitCode::Done;  // the picture is the result
   std::cout << (options.json ? plan_simulation_json(file, run) : plan_simulation_text(file, run));
   return ExitCode::Done;
 }

@@ -10,6 +10,7 @@
 #include "app.hpp"
 #include "base/for_each_index.hpp"
 #include "base/text.hpp"
+#include "emit/report_json.hpp"
 #include "emit/sweep_summary.hpp"
 #include "io/digest.hpp"
 #include "io/sweep_reader.hpp"
@@ -34,6 +35,7 @@ struct SweepOptions {
   std::vector<std::string> results;
   std::string csv;
   std::string svg;
+  bool json = false;
 };
 
 /// Inputs of all points, each file read once.
@@ -150,6 +152,17 @@ std::string rate_text(double seconds, std::size_t done, std::size_t total) {
   return concat(significant(rate, 3), " points/s, ", minutes, left % 60, " s left");
 }
 
+Report report_of(const SweepSummary& summary, const std::string& results) {
+  return Report()
+      .add("results", results)
+      .add("points", summary.points)
+      .add("lines_from_before", summary.kept)
+      .add("problems_planned_now", summary.computed)
+      .add("planned", summary.planned)
+      .add("infeasible", summary.infeasible)
+      .add("broken", summary.broken);
+}
+
 ExitCode run(const AppContext& context, const SweepOptions& options) {
   if (options.spec.empty() || options.out.empty()) {
     throw InputError(Diagnostic{"", 0, 0, options.spec.empty() ? "SPEC" : "--out", "missing", "hpplan sweep SPEC --out results.jsonl"});
@@ -175,6 +188,7 @@ ExitCode run(const AppContext& context, const SweepOptions& options) {
   const SweepSummary summary = run_sweep(points, run_options);
   print_note(context, concat(summary.points, " points, ", summary.kept, " lines from before, ", summary.computed, " problems planned now; in ",
                              options.out, ": ", summary.planned, " planned, ", summary.infeasible, " infeasible, ", summary.broken, " broken"));
+  if (options.json && options.out != "-") std::cout << report_json(report_of(summary, options.out));
   if (summary.broken > 0) return ExitCode::BadInput;
   return summary.infeasible > 0 ? ExitCode::NoFeasiblePlan : ExitCode::Done;
 }
@@ -195,7 +209,14 @@ ExitCode summarize(const SweepOptions& options) {
   }
   if (!options.csv.empty()) write_output(options.csv, sweep_csv(lines));
   if (!options.svg.empty()) write_output(options.svg, sweep_svg(lines));
-  if (options.csv.empty() && options.svg.empty()) std::cout << sweep_table(std::move(lines));
+  if (options.json) {
+    std::sort(lines.begin(), lines.end(), [](const SweepLine& a, const SweepLine& b) { return a.index < b.index; });
+    std::vector<std::string> texts;
+    for (const SweepLine& line : lines) texts.push_back(sweep_line_text(line));
+    std::cout << "[" << join(texts, ",\n ") << "]\n";
+  } else if (options.csv.empty() && options.svg.empty()) {
+    std::cout << sweep_table(std::move(lines));
+  }
   return ExitCode::Done;
 }
 
@@ -210,10 +231,11 @@ void add_sweep_verb(CLI::App& app, AppContext& context) {
                              "hpplan sweep configs/sweeps/small.yaml --out results.jsonl && hpplan sweep summarize results.jsonl"},
                             [&context, options, summarizes] { return *summarizes ? summarize(*options) : run(context, *options); });
   verb.add_option("spec", options->spec, "sweep file, \"-\": standard input")->type_name("FILE");
-  verb.add_option("--out", options->out, "file that results are appended to, one JSON object per line")->type_name("FILE");
+  verb.add_option("--out", options->out, "file that results are appended to, one JSON object per line; \"-\": standard output, nothing is resumed")->type_name("FILE");
   verb.add_option("--shard", options->shard, "only part I of N, as I/N; equal problems are in the same part")->type_name("I/N");
   verb.add_option("--threads", options->threads, "problems planned at the same time; default: one per core")->type_name("N")->check(whole_number(1, 1024));
   verb.add_option("--time-limit", options->time_limit, "seconds for one problem; default: none")->type_name("S")->check(positive_number());
+  verb.add_flag("--json", options->json, "how many points came to what, as JSON on standard output");
   CLI::App& summary = add_verb(verb, context,
                                {"summarize", "Shows results as a table, or writes them as CSV or as a picture.",
                                 "hpplan sweep summarize part1.jsonl part2.jsonl --svg times.svg"},
@@ -222,6 +244,7 @@ void add_sweep_verb(CLI::App& app, AppContext& context) {
   summary.add_option("results", options->results, "results files, all parts of one sweep")->required()->type_name("FILE");
   summary.add_option("--csv", options->csv, "file to write, \"-\": standard output")->type_name("FILE");
   summary.add_option("--svg", options->svg, "file to write, \"-\": iteration time against devices")->type_name("FILE");
+  summary.add_flag("--json", options->json, "all lines as one JSON list, in the order of the points");
 }
 
 }  // namespace hpplan

@@ -56,6 +56,11 @@ Report& Report::add(std::string key, std::string value) {
   return *this;
 }
 
+Report& Report::add(std::string key, std::vector<int> value) {
+  fields_.emplace_back(std::move(key), std::move(value));
+  return *this;
+}
+
 Report& Report::add(std::string key, std::vector<std::string> value) {
   fields_.emplace_back(std::move(key), std::move(value));
   return *this;

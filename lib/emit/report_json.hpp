@@ -11,7 +11,8 @@ namespace hpplan {
 /// A report of a verb as JSON: keys in the order in which they were added.
 class Report {
  public:
-  using Value = std::variant<bool, std::int64_t, double, std::string, std::vector<std::string>, std::vector<Report>, Report>;
+  using Value = std::variant<bool, std::int64_t, double, std::string, std::vector<int>, std::vector<std::string>,
+                             std::vector<Report>, Report>;
 
   Report& add(std::string key, bool value);
   Report& add(std::string key, int value);
@@ -19,6 +20,7 @@ class Report {
   Report& add(std::string key, double value);
   Report& add(std::string key, const char* value);
   Report& add(std::string key, std::string value);
+  Report& add(std::string key, std::vector<int> value);
   Report& add(std::string key, std::vector<std::string> value);
   Report& add(std::string key, std::vector<Report> value);
   Report& add(std::string key, Report value);

@@ -27,10 +27,15 @@ namespace {
   throw InputError(Diagnostic{file, 0, 0, "", message, hint});
 }
 
-/// The results file: locked for as long as it is open, whole lines only.
+/// The results file: locked for as long as it is open, whole lines only. Standard output ("-") holds no earlier lines.
 class ResultsFile {
  public:
-  explicit ResultsFile(const std::string& path) : path_(path) {
+  explicit ResultsFile(const std::string& path) : path_(path == "-" ? "<stdout>" : path), is_file_(path != "-") {
+    if (!is_file_) {
+      descriptor_ = ::dup(STDOUT_FILENO);
+      if (descriptor_ < 0) refuse(path_, concat("cannot be written: ", std::strerror(errno)), "");
+      return;
+    }
     descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     if (descriptor_ < 0) refuse(path, concat("cannot be written: ", std::strerror(errno)), "");
     if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
@@ -44,6 +49,7 @@ class ResultsFile {
 
   /// Lines of earlier runs. Cuts off a torn last line, so that the next one starts where it should.
   [[nodiscard]] std::vector<SweepLine> read_whole_lines() {
+    if (!is_file_) return {};
     std::string text;
     std::vector<char> buffer(1 << 16);
     while (true) {
@@ -64,8 +70,9 @@ class ResultsFile {
   void append(const std::string& text) {
     std::size_t written = 0;
     while (written < text.size()) {
-      const ssize_t count = ::pwrite(descriptor_, text.data() + written, text.size() - written,
-                                     static_cast<off_t>(length_ + written));
+      const char* const rest = text.data() + written;
+      const ssize_t count = is_file_ ? ::pwrite(descriptor_, rest, text.size() - written, static_cast<off_t>(length_ + written))
+                                     : ::write(descriptor_, rest, text.size() - written);
       if (count < 0 && errno == EINTR) continue;
       if (count < 0) fail();
       written += static_cast<std::size_t>(count);
@@ -79,6 +86,7 @@ class ResultsFile {
   [[noreturn]] void fail() { refuse(path_, concat("cannot be written: ", std::strerror(errno)), "free some space, then run the sweep again"); }
 
   std::string path_;
+  bool is_file_ = true;
   int descriptor_ = -1;
   std::size_t length_ = 0;
 };

@@ -15,7 +15,7 @@ struct SweepShard {
 };
 
 struct SweepRunOptions {
-  std::string results;        // file that lines are appended to
+  std::string results;        // file that lines are appended to; "-": standard output
   SweepShard shard;
   int threads = 1;
   /// Key of the problem behind a point: equal keys are planned once. It may throw InputError for a broken input.
