@@ -1,6 +1,7 @@
 #include "domain/degrees.hpp"
 
 #include <cstdint>
+#include <initializer_list>
 #include <numeric>
 #include <vector>
 
@@ -26,6 +27,14 @@ std::vector<int> nearest_divisors(int number, int value) {
   if (below > 0) nearest.push_back(below);
   if (above > 0) nearest.push_back(above);
   return nearest;
+}
+
+/// The product of counts of at least 1; 10^15, which no cluster has, where it would be more.
+std::int64_t product(std::initializer_list<int> counts) {
+  constexpr std::int64_t kMost = 1'000'000'000'000'000;
+  std::int64_t result = 1;
+  for (const int count : counts) result = result > kMost / count ? kMost : result * count;
+  return result;
 }
 
 }  // namespace
@@ -81,16 +90,16 @@ DegreeFault expert_parallel_fault(int experts, int region, int expert_parallel) 
 }
 
 DegreeFault device_fault(int pipelines, int stages, int tensor_parallel, int data_parallel, int devices) {
-  const std::int64_t needed = std::int64_t{pipelines} * stages * tensor_parallel * data_parallel;
+  const std::int64_t needed = product({pipelines, stages, tensor_parallel, data_parallel});
   if (needed <= devices) return {};
-  std::string product = concat(stages, " stages x TP ", tensor_parallel);
-  if (data_parallel > 1) product += concat(" x DP ", data_parallel);
-  if (pipelines > 1) product = concat(pipelines, " pipelines x ", product);
-  return {concat(product, " needs ", needed, " devices, have ", devices), "lower one of the degrees"};
+  std::string factors = concat(stages, " stages x TP ", tensor_parallel);
+  if (data_parallel > 1) factors += concat(" x DP ", data_parallel);
+  if (pipelines > 1) factors = concat(pipelines, " pipelines x ", factors);
+  return {concat(factors, " needs ", needed, " devices, have ", devices), "lower one of the degrees"};
 }
 
 DegreeFault expert_device_fault(int stages, int expert_parallel, int expert_tensor_parallel, int devices) {
-  const std::int64_t needed = std::int64_t{stages} * expert_parallel * expert_tensor_parallel;
+  const std::int64_t needed = product({stages, expert_parallel, expert_tensor_parallel});
   if (needed <= devices) return {};
   const int largest = devices / (stages * expert_tensor_parallel);
   return {concat("expert product ", stages, " stages x EP ", expert_parallel, " x expert TP ", expert_tensor_parallel,

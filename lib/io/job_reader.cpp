@@ -135,7 +135,8 @@ void check_shape(const Job& job, const ModelSpec& model, const ClusterSpec& clus
   const int tensor_parallel = degrees.empty() ? 1 : *std::min_element(degrees.begin(), degrees.end());
   const DegreeFault fault =
       device_fault(limits.pipelines.min, limits.stages.min, tensor_parallel, 1, cluster.device_count());
-  if (fault) faults.add("--stages", fault.message, fault.hint);
+  const char* const option = limits.stages.min == 1 && limits.pipelines.min > 1 ? "--pipelines" : "--stages";
+  if (fault) faults.add(option, fault.message, fault.hint);
 }
 
 void check_memory(const Job& job, const ClusterSpec& cluster, JobFaults& faults) {
