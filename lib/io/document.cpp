@@ -272,8 +272,13 @@ void Reader::fault(const std::string& message, const std::string& hint) const {
     ++state_->faults_left_out;
     return;
   }
-  const Place place = state_->places_of(*shown).value;
-  state_->add_fault({state_->file, place.line, place.column, path(), message, hint});
+  state_->add_fault(placed(message, hint));
+}
+
+Diagnostic Reader::placed(const std::string& message, const std::string& hint) const {
+  const DocumentNode* const shown = exists() ? node_ : parent_;
+  const Place place = shown == nullptr ? Place{0, 0} : state_->places_of(*shown).value;
+  return {state_->file, place.line, place.column, path(), message, hint};
 }
 
 std::string Reader::path() const {

@@ -82,6 +82,9 @@ class Reader {
   /// Records a fault at this value (at its parent when absent).
   void fault(const std::string& message, const std::string& hint = "") const;
 
+  /// The fault that `fault` would record, for checks that come after the document is finished.
+  [[nodiscard]] Diagnostic placed(const std::string& message, const std::string& hint = "") const;
+
   /// "node_groups[1].devices_per_node".
   [[nodiscard]] std::string path() const;
   /// "cluster.yaml:6:14", to name another place in a message.

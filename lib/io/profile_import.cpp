@@ -42,7 +42,7 @@ struct RawPoint {
   std::vector<double> parameter_bytes;  // per layer on one device; may be empty
   double memory = 0.0;                  // of all layers; 0: not stated
   double optimizer = 0.0;               // of all layers
-  std::string position;                 // where it starts, for messages
+  Diagnostic place;                     // where it starts, for messages that come later
 };
 
 struct RawProfile {
@@ -126,14 +126,16 @@ MetisName metis_name(const std::string& path) {
   return name;
 }
 
+std::string text_of(const Diagnostic& place) { return concat(place.file, ":", place.line, ":", place.column); }
+
 void add_point(Collected& collected, const Reader& place, const std::pair<std::string, std::string>& device_and_model,
                const std::pair<int, int>& degree_and_samples, RawPoint point) {
   RawProfile& profile = collected.profiles[device_and_model];
-  point.position = place.position();
+  point.place = place.placed("");
   const auto [known, fresh] = profile.points.emplace(degree_and_samples, std::move(point));
   if (!fresh) {
     place.fault(concat(device_and_model.first, " with TP ", degree_and_samples.first, " and ",
-                       degree_and_samples.second, " samples was already read at ", known->second.position),
+                       degree_and_samples.second, " samples was already read at ", text_of(known->second.place)),
                 "import one source at a time");
   }
 }
@@ -388,8 +390,8 @@ class Converter {
   [[nodiscard]] const std::vector<Diagnostic>& faults() const { return faults_; }
 
  private:
-  void fault(const std::string& position, const std::string& message, const std::string& hint = "") {
-    faults_.push_back({position.empty() ? raw_.file : position, 0, 0, "", message, hint});
+  void fault(const Diagnostic& place, const std::string& message, const std::string& hint = "") {
+    faults_.push_back({place.file.empty() ? raw_.file : place.file, place.line, place.column, "", message, hint});
   }
 
   const std::vector<LayerInfo>* info_at(int degree) const {
@@ -400,7 +402,7 @@ class Converter {
 
   void add(int degree, int samples, const RawPoint& point) {
     if (const auto* info = info_at(degree); info != nullptr && info->size() != point.layers.size()) {
-      fault(point.position,
+      fault(point.place,
             concat(point.layers.size(), " layers, but llm_info.json describes the model with ", info->size()),
             "this is the profile of another model");
       return;
@@ -432,7 +434,7 @@ class Converter {
     const double middle = median(sums);
     for (std::size_t i = 0; i < sums.size(); ++i) {
       if (std::abs(sums[i] - middle) <= kInteriorTolerance * middle) continue;
-      fault(point.position,
+      fault(point.place,
             concat("layer ", i + 1, " takes ", shortest(sums[i]), " s, but most interior layers take ",
                    shortest(middle), " s: one kind of block cannot stand for all"),
             "write a profile in hpplan's own format with one series for each kind");
@@ -522,7 +524,7 @@ class Converter {
     if (options_.model == nullptr) return;
     const std::string mismatch = profile_fault(profile_, *options_.model);
     if (!mismatch.empty()) {
-      fault("", concat("does not describe ", options_.model->name, ": ", mismatch), "use the profile of this model");
+      fault({}, concat("does not describe ", options_.model->name, ": ", mismatch), "use the profile of this model");
     }
     if (profile_.shape.layers != options_.model->layer_count()) {
       notes_.add(concat("measured with ", layer_count_, " layers, the model has ", options_.model->layer_count(),
