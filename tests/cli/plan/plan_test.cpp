@@ -115,6 +115,25 @@ TEST_CASE("what no search could resolve is bad input: A09, A10, A11", "[plan]") 
   CHECK(result.out.empty());
 }
 
+TEST_CASE("every option of the job with every kind of value: a plan, bad input or no plan", "[plan]") {
+  const std::string option = GENERATE("--global-batch", "--micro-batch", "--schedule", "--memory-margin", "--tolerance",
+                                      "--framework-overhead", "--optimizer-sharding", "--pipelines", "--stages",
+                                      "--tensor-parallel", "--time-limit", "--threads", "--top");
+  const std::string base = option == "--global-batch" ? "plan --model gpt3-350m --cluster a100-3090-4 " : kSmall + " ";
+  for (const char* const value : {"''", "' '", "0", "-0", "-1", "1", "3", "1.5", "1e3", "1e999", "nan", "inf", "0x10", "007",
+                                  "2147483647", "2147483648", "99999999999999999999", "1,2", "1,,2", ",", "1..2", "2..1",
+                                  "..", "1..", "..2", "1...2", "'1 GB'", "'-1 GB'", "'70 GB'", "'1e30 GB'", "'1 Gb'", "none", "1f1b",
+                                  "1f1b,1f1b", "$'\\xff'", "--quiet"}) {
+    CAPTURE(option, value);
+    const CommandResult result = run_hpplan(base + option + " " + value);
+    CAPTURE(result.err);
+    CHECK((result.code == 0 || result.code == 2 || result.code == 3));
+    CHECK(result.out.empty() == (result.code != 0));
+    if (result.code == 2) CHECK_THAT(result.err, Contains("hpplan: error: " + option + ": "));
+    if (result.code == 3) CHECK_THAT(result.err, Contains("no feasible plan"));
+  }
+}
+
 TEST_CASE("the help of plan groups its options and shows an example", "[plan]") {
   const CommandResult help = run_hpplan("plan --help");
   CHECK(help.code == 0);

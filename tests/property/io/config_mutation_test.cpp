@@ -1,26 +1,22 @@
 // Every shipped file, broken in every simple way: hpplan either accepts the result or says where the fault is. A crash,
 // a hang or a message without a place fails.
-#include <functional>
 #include <random>
 #include <string>
-
-#include <nlohmann/json.hpp>
 
 #include "base/diagnostic.hpp"
 #include "base/text.hpp"
 #include "domain/operators.hpp"
 #include "io/cluster_reader.hpp"
-#include "io/document.hpp"
 #include "io/model_reader.hpp"
+#include "io/sweep_reader.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
+#include "support/mutation.hpp"
 
 using namespace hpplan;
-using nlohmann::json;
+using namespace hpplan::test;
 
 namespace {
-
-using Parse = std::function<std::string(const std::string& text)>;  // the digest
 
 std::vector<DeviceType> shipped_types() {
   return parse_device_types(test::file_text(test::source_path("profiles/devices.yaml")), "devices.yaml");
@@ -45,100 +41,11 @@ std::string parse_as_cluster(const std::string& text) {
   return cluster.digest;
 }
 
-/// What is wrong with the way in which `text` is handled; "" if nothing is.
-std::string mishandled(const Parse& parse, const std::string& text) {
-  try {
-    (void)parse(text);
-  } catch (const InputError& error) {
-    for (const Diagnostic& fault : error.diagnostics()) {
-      if (fault.line < 1 || fault.column < 1 || fault.file != "f" || fault.message.empty()) {
-        return "no place: " + to_text(fault);
-      }
-    }
-  } catch (const std::exception& error) {
-    return std::string("exception: ") + error.what();
-  }
-  return "";
-}
-
-json to_json(const Reader& reader, const std::string& text) {
-  switch (reader.kind()) {
-    case ValueKind::Null:
-      return nullptr;
-    case ValueKind::Boolean:
-      return reader.boolean();
-    case ValueKind::Integer:
-      return reader.integer(INT64_MIN, INT64_MAX);
-    case ValueKind::Real:
-      return reader.number();
-    case ValueKind::Text:
-      return reader.text();
-    case ValueKind::List: {
-      json list = json::array();
-      for (const Reader& item : reader.items()) list.push_back(to_json(item, text));
-      return list;
-    }
-    case ValueKind::Map: {
-      json map = json::object();
-      for (const auto& [key, value] : reader.entries()) map[key] = to_json(value, text);
-      return map;
-    }
-  }
-  return nullptr;
-}
-
-json as_json(const std::string& text) {
-  const Document document = Document::parse(text, "f");
-  return to_json(document.root(), text);
-}
-
-void collect_pointers(const json& value, const json::json_pointer& here, std::vector<json::json_pointer>& pointers) {
-  if (!here.empty()) pointers.push_back(here);
-  if (value.is_object()) {
-    for (const auto& [key, child] : value.items()) collect_pointers(child, here / key, pointers);
-  } else if (value.is_array()) {
-    for (std::size_t i = 0; i < value.size(); ++i) collect_pointers(value[i], here / i, pointers);
-  }
-}
-
-std::vector<json> replacements(const json& old) {
-  std::vector<json> values = {
-      nullptr, true,  0,     -1,     1,          7,           INT64_MAX,     INT64_MIN,      1e300,
-      0.5,     "",    "x",   "0",    "64 GB",    "-5 GB",     "1e30 GB",     "nan",          "5",
-      "0 B",   "inf", "0x1", "1 us", "1 TFLOPS", "1e18 GB/s", json::array(), json::object(), std::string(5000, 'k')};
-  values.push_back(json::array({old}));
-  values.push_back(json::array({old, old}));
-  values.push_back(json{{"key", old}});
-  if (old.is_number()) values.push_back(-old.get<double>());
-  if (old.is_number_integer()) values.push_back(old.get<std::int64_t>() * 1000);
-  if (old.is_string()) values.push_back(concat("-", old.get<std::string>()));
-  return values;
-}
-
 void check_mutations(const std::string& path, const Parse& parse) {
   CAPTURE(path);
   const json good = as_json(test::file_text(path));
-  REQUIRE(mishandled(parse, good.dump()).empty());
-  std::vector<json::json_pointer> pointers;
-  collect_pointers(good, json::json_pointer(), pointers);
-  for (const json::json_pointer& pointer : pointers) {
-    json missing = good;
-    json& parent = missing[pointer.parent_pointer()];
-    if (parent.is_object()) {
-      parent.erase(pointer.back());
-    } else {
-      parent.erase(static_cast<std::size_t>(std::stoul(pointer.back())));
-    }
-    std::vector<json> broken = {missing};
-    for (const json& value : replacements(good[pointer])) {
-      broken.push_back(good);
-      broken.back()[pointer] = value;
-    }
-    for (const json& mutant : broken) {
-      const std::string fault = mishandled(parse, mutant.dump());
-      if (!fault.empty()) FAIL(pointer.to_string() + "\n" + mutant.dump(1).substr(0, 3000) + "\n" + fault);
-    }
-  }
+  REQUIRE(mishandled(parse, good.dump()) == "");
+  CHECK(mishandled_mutant(good, parse) == "");
 }
 
 void check_lines(const std::string& path, const Parse& parse) {
@@ -208,6 +115,19 @@ TEST_CASE("every shipped cluster loads, and every mutation of a field is handled
     CHECK_NOTHROW(parse_as_cluster(text));
     const bool is_generated = text.find("Printed in the paper") != std::string::npos;
     if (!is_generated || path.find(reference) != std::string::npos) check_mutations(path, parse_as_cluster);
+  }
+}
+
+TEST_CASE("every shipped sweep loads, and every mutation of a field is handled", "[io][property]") {
+  for (const std::string& path : test::files_in("configs/sweeps", ".yaml")) {
+    const Parse parse = [](const std::string& text) {
+      std::string all;
+      for (const SweepPoint& point : parse_sweep(text, "f")) all += concat(point.model, " ", point.cluster, "\n");
+      return all;
+    };
+    CAPTURE(path);
+    CHECK_NOTHROW(parse(test::file_text(path)));
+    check_mutations(path, parse);
   }
 }
 
