@@ -152,7 +152,7 @@ void check_size(const ScheduleOptions& options) {
                   "simulate fewer micro-batches: the steady state repeats");
 }
 
-ExitCode run_schedule(const ScheduleOptions& options) {
+ExitCode run_schedule(const AppContext& context, const ScheduleOptions& options) {
   for (const std::string& path : {options.trace, options.svg}) {
     if (!path.empty()) check_output(path);
   }
@@ -170,6 +170,10 @@ ExitCode run_schedule(const ScheduleOptions& options) {
     write_output(options.svg, timeline_svg(schedule, simulation, title, "time units"));
   }
   if (options.trace == "-" || options.svg == "-") return ExitCode::Done;  // the picture is the result
+  if (options.micro_batches < options.stages) {
+    print_note(context, concat("note: ", options.micro_batches, " micro-batches for ", options.stages,
+                               " stages: the stages are idle for ", fixed(simulation.idle_share * 100.0, 1), " % of the time"));
+  }
   std::cout << (options.json ? schedule_json(schedule, simulation) : schedule_text(schedule, simulation));
   return ExitCode::Done;
 }
@@ -233,7 +237,7 @@ void add_schedule_verb(CLI::App& app, AppContext& context) {
   CLI::App& verb = add_verb(app, context,
                             {"schedule", "Simulates a pipeline schedule from stage times.",
                              "hpplan schedule --family 1f1b --stages 4 --micro-batches 8 --forward 1 --backward 2"},
-                            [options] { return run_schedule(*options); });
+                            [&context, options] { return run_schedule(context, *options); });
   verb.footer(concat(verb.get_footer(), "\n\n", family_list()));
   add_shape_options(verb, *options);
   add_time_options(verb, *options);
