@@ -16,7 +16,7 @@ int padded(int vocabulary, int multiple, int tensor_parallel) {
 
 }  // namespace
 
-TEST_CASE("the vocabulary is padded up to a multiple of k times the TP degree", "[model]") {
+TEST_CASE("A12: the vocabulary is padded up to a multiple of k times the TP degree", "[model]") {
   // ceil(49954/16)*16 = 3123*16 = 49968; ceil(49954/2048)*2048 = 25*2048 = 51200
   CHECK(padded(49954, 1, 16) == 49968);
   CHECK(padded(151552, 1, 6) == 151554);
@@ -28,7 +28,7 @@ TEST_CASE("the vocabulary is padded up to a multiple of k times the TP degree", 
   CHECK(padded(32000, 128, 8) == 32768);
 }
 
-TEST_CASE("28 heads allow the TP degrees 1, 2, 4 and 7 of up to 8", "[model]") {
+TEST_CASE("A11: 28 heads allow the TP degrees 1, 2, 4 and 7 of up to 8", "[model]") {
   const ModelSpec model = gpt_model(2, 3584, 28);
   CHECK(allowed_tensor_parallel(model, 8) == std::vector<int>{1, 2, 4, 7});
   CHECK(tensor_parallel_fault(model, 8) == "28 heads are not a multiple of 8");

@@ -62,7 +62,7 @@ TEST_CASE("a tied matrix counts once in the model and once on each end", "[opera
   CHECK(total_parameters(model) == 1'140'850'688.0);
 }
 
-TEST_CASE("a mixture of experts counts all experts for memory and top-k for use", "[operators]") {
+TEST_CASE("A22: a mixture of experts counts all experts for memory and top-k for use", "[operators]") {
   ModelSpec model = mixtral();
   CHECK(total_parameters(model) == 46'702'792'704.0);
   model.norm = NormKind::None;

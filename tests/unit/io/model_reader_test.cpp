@@ -73,7 +73,7 @@ TEST_CASE("a mixture of experts needs experts and top_k, and top_k is at most ex
         "m.yaml:10:8: error: top_k: top_k 3 of 2 experts (m.yaml:9:10)\n  hint: a token visits at most all experts");
 }
 
-TEST_CASE("the Mixtral shape has 46.7 billion parameters, of which a token uses 12.9", "[io][model]") {
+TEST_CASE("A22: the Mixtral shape has 46.7 billion parameters, of which a token uses 12.9", "[io][model]") {
   // A22, with norms: see the case for the sum.
   const ModelSpec model = parse_model(test::file_text(test::source_path("configs/models/moe-8x7b.yaml")), "m");
   CHECK(total_parameters(model) == 46'702'792'704.0);
@@ -123,7 +123,7 @@ TEST_CASE("heads: A11", "[io][model]") {
   CHECK(error_of(start + "heads: 28\nhead_dim: 128\n").empty());
 }
 
-TEST_CASE("28 heads allow TP 1, 2, 4 and 7", "[io][model]") {
+TEST_CASE("A11: 28 heads allow TP 1, 2, 4 and 7", "[io][model]") {
   // A11 (a); a feed-forward width that 7 divides as well.
   const ModelSpec model =
       parse_model("name: g\nfamily: gpt\nlayers: 4\nhidden: 3584\nheads: 28\nsequence: 128\nvocabulary: 1000\n", "m");

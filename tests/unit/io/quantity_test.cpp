@@ -47,7 +47,7 @@ TEST_CASE("compute rates and times", "[io][quantity]") {
   CHECK(value_of<Seconds>("0 s").value() == 0.0);
 }
 
-TEST_CASE("a ring all-reduce of 2e9 bytes over 4 nodes takes 0.240 s at 100 Gb/s and 0.030 s at 100 GB/s",
+TEST_CASE("A17: a ring all-reduce of 2e9 bytes over 4 nodes takes 0.240 s at 100 Gb/s and 0.030 s at 100 GB/s",
           "[io][quantity]") {
   // A17: 2 (n-1)/n of the payload crosses the link: 2 * 3/4 * 2e9 B = 3e9 B; / 12.5e9 B/s = 0.240 s.
   const Bytes crossing{3'000'000'000LL};

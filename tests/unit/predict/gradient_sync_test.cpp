@@ -47,13 +47,13 @@ std::vector<const GradientGroup*> groups_of_layer(const GradientSync& sync, int 
 
 }  // namespace
 
-TEST_CASE("a ring over 100 Gb/s takes 2 (n-1)/n of the payload: 0.24 s", "[all-reduce]") {
+TEST_CASE("A17: a ring over 100 Gb/s takes 2 (n-1)/n of the payload: 0.24 s", "[all-reduce]") {
   // 4 nodes of 1, 2e9 B, 100 Gb/s = 12.5 GB/s: 2 * 3/4 * 2e9 / 12.5e9 = 0.24 s; 100 GB/s: 0.03 s
   CHECK(all_reduce_time(on(nodes(4, 1, 12.5)), first_ranks(4), Bytes{2'000'000'000}).value() == Approx(0.240));
   CHECK(all_reduce_time(on(nodes(4, 1, 100)), first_ranks(4), Bytes{2'000'000'000}).value() == Approx(0.030));
 }
 
-TEST_CASE("an All-Reduce between nodes follows the outer link and ignores the inner one", "[all-reduce]") {
+TEST_CASE("A18: an All-Reduce between nodes follows the outer link and ignores the inner one", "[all-reduce]") {
   // 2 nodes of 1, 1e9 B: 2 * 1/2 * 1e9 / 10e9 = 0.1 s; at 5 GB/s 0.2 s
   const Bytes size{1'000'000'000};
   CHECK(all_reduce_time(on(nodes(2, 1, 10)), first_ranks(2), size).value() == Approx(0.100));

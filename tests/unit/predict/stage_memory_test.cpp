@@ -24,7 +24,7 @@ Problem states_only(double block_parameters, int blocks) {
 
 }  // namespace
 
-TEST_CASE("states of 7e9 parameters take 18 bytes each, itemised", "[memory]") {
+TEST_CASE("A30: states of 7e9 parameters take 18 bytes each, itemised", "[memory]") {
   // bf16 weights 2, fp32 gradients 4, master weights and moments 12: 14e9 + 28e9 + 84e9 = 126e9 B = 117.3 GiB
   const StageMemory memory = memory_of(states_only(7e9, 1), {1, 2});
   CHECK(memory.parameters.count() == 14'000'000'000);
@@ -34,7 +34,7 @@ TEST_CASE("states of 7e9 parameters take 18 bytes each, itemised", "[memory]") {
   CHECK(memory.other == 0_B);
 }
 
-TEST_CASE("sharding divides the optimizer states over the replicas and nothing else", "[memory]") {
+TEST_CASE("A30: sharding divides the optimizer states over the replicas and nothing else", "[memory]") {
   // 8 replicas: 2 + 4 + 12 / 8 = 7.5 B per parameter; 7e9 of them are 52.5e9 B = 48.9 GiB
   ProblemSpec spec;
   spec.groups[0].devices_per_node = 8;
@@ -53,7 +53,7 @@ TEST_CASE("tensor parallelism divides every state", "[memory]") {
   CHECK(memory.optimizer.count() == 24'000'000'000);
 }
 
-TEST_CASE("a tied embedding is held by both ends, and once by a single stage", "[memory]") {
+TEST_CASE("A06: a tied embedding is held by both ends, and once by a single stage", "[memory]") {
   // h 2048, V 131072: 268435456 parameters; 12 blocks of 50331648; 16 B per parameter.
   ProblemSpec spec;
   spec.groups[0].memory = 200_GiB;
@@ -75,7 +75,7 @@ TEST_CASE("a tied embedding is held by both ends, and once by a single stage", "
   CHECK(states({0, 14}) == Approx(spec.model.tied ? 13.0 : 17.0).epsilon(1e-4));
 }
 
-TEST_CASE("the vocabulary is padded to the tensor-parallel degree", "[memory]") {
+TEST_CASE("A12: the vocabulary is padded to the tensor-parallel degree", "[memory]") {
   ModelSpec model = model_of({1, 1.0, 2, 1, 49954, false, 0});
   const auto [vocabulary, multiple, degree, padded] =
       GENERATE(table<int, int, int, int>({{49954, 1, 16, 49968},
@@ -91,7 +91,7 @@ TEST_CASE("the vocabulary is padded to the tensor-parallel degree", "[memory]") 
   CHECK(padded_vocabulary(model, degree) == padded);
 }
 
-TEST_CASE("a stage holds the activations of every micro-batch in flight", "[memory]") {
+TEST_CASE("A07: a stage holds the activations of every micro-batch in flight", "[memory]") {
   // Two blocks that keep 1 GiB each: 2 GiB a micro-batch. The first of four 1F1B stages holds 4, the last 1.
   ProblemSpec spec;
   spec.model.blocks = 8;
@@ -103,7 +103,7 @@ TEST_CASE("a stage holds the activations of every micro-batch in flight", "[memo
   }
 }
 
-TEST_CASE("a budget that just fits is accepted, and one byte less is refused by that byte", "[memory]") {
+TEST_CASE("A27: a budget that just fits is accepted, and one byte less is refused by that byte", "[memory]") {
   ProblemSpec spec;
   spec.job.constraints.allow_recompute = false;
   const StageQuery query{0, 1, 1, 1, {0, 6}, 4};

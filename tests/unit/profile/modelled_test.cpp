@@ -26,7 +26,7 @@ const Names kCore = {"score", "softmax", "dropout"};
 
 }  // namespace
 
-TEST_CASE("recomputation changes what is kept: 912, 272 and 16 MiB", "[recompute]") {
+TEST_CASE("A24: recomputation changes what is kept: 912, 272 and 16 MiB", "[recompute]") {
   const LayerCost cost = modelled(gpt_model(1, 4096, 32));
   CHECK(cost.saved == 912_MiB);
   CHECK(cost.recompute.front().operators.empty());
@@ -38,7 +38,7 @@ TEST_CASE("recomputation changes what is kept: 912, 272 and 16 MiB", "[recompute
   CHECK(cost.recompute.back().live == cost.saved);
 }
 
-TEST_CASE("with fused attention selective recomputation has nothing left to save", "[recompute]") {
+TEST_CASE("A24: with fused attention selective recomputation has nothing left to save", "[recompute]") {
   ModelSpec model = gpt_model(1, 4096, 32);
   model.kinds[1].attention->fused = true;
   const LayerCost cost = modelled(model);
@@ -48,7 +48,7 @@ TEST_CASE("with fused attention selective recomputation has nothing left to save
   }
 }
 
-TEST_CASE("full recomputation of 32 layers peaks at 784 MiB and costs one more forward", "[recompute]") {
+TEST_CASE("A25: full recomputation of 32 layers peaks at 784 MiB and costs one more forward", "[recompute]") {
   // s b h = 8 MiB, fused: 32 stored inputs of 2 units and one working set of 34: 98 * 8 MiB
   ModelSpec model = gpt_model(32, 4096, 32);
   model.kinds[1].attention->fused = true;

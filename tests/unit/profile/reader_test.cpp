@@ -75,7 +75,7 @@ TEST_CASE("a profile reads back as it was written", "[profile][io]") {
   CHECK(again.optimizer_per_parameter == profile.optimizer_per_parameter);
 }
 
-TEST_CASE("times that cannot be are refused with key and index", "[profile][io]") {
+TEST_CASE("A16: times that cannot be are refused with key and index", "[profile][io]") {
   for (const char* const value : {"-1", "0.0", "0", "1e999", "null", "\"0.1\"", "-0.0"}) {
     CAPTURE(value);
     const auto faults = native_faults(native(std::string("[0.01, ") + value + "]"));
@@ -86,12 +86,12 @@ TEST_CASE("times that cannot be are refused with key and index", "[profile][io]"
   CHECK(mentions(native_faults(native("[]")), "series[0].forward_s"));
 }
 
-TEST_CASE("a list of another length is refused and names both", "[profile][io]") {
+TEST_CASE("A15: a list of another length is refused and names both", "[profile][io]") {
   CHECK(native_faults(native("[0.01]")) ==
         std::vector<std::string>{"series[0].forward_s: 1 values, but \"samples\" has 2"});
 }
 
-TEST_CASE("saved bytes that do not grow are noted", "[profile][io]") {
+TEST_CASE("A15: saved bytes that do not grow are noted", "[profile][io]") {
   CHECK(mentions(parse_profile(native("[0.01, 0.02]", "[10, 10]"), "f").notes, "do not grow"));
   CHECK(parse_profile(native("[0.01, 0.02]"), "f").notes.empty());
 }
@@ -118,13 +118,13 @@ TEST_CASE("Metis files are read and their sums split 1 to 2", "[profile][import]
   CHECK(import_metis(kTimes, kMemory, "A/mbs4_tmp2.json").front().device_type == "A");
 }
 
-TEST_CASE("Metis lists of another length are refused and name both", "[profile][import]") {
+TEST_CASE("A15: Metis lists of another length are refused and name both", "[profile][import]") {
   const auto faults = faults_of([] { return import_metis(kTimes, "[5, 9, 9, 9, 9, 9, 9, 9, 5]"); });
   REQUIRE(faults.size() == 1);
   CHECK(faults.front() == "execution_memory.layer_memory_total_mb: 9 values, but num_layers is 10");
 }
 
-TEST_CASE("Metis times that cannot be are refused, an overhead of 0 is not", "[profile][import]") {
+TEST_CASE("A16: Metis times that cannot be are refused, an overhead of 0 is not", "[profile][import]") {
   for (const char* const value : {"-1", "0.0", "1e999"}) {
     CAPTURE(value);
     const std::string times = std::string("[1.5, 10, ") + value + ", 10, 10, 10, 10, 10, 10, 0.5]";
@@ -134,7 +134,7 @@ TEST_CASE("Metis times that cannot be are refused, an overhead of 0 is not", "[p
   }
 }
 
-TEST_CASE("memory that does not grow with the batch is noted", "[profile][import]") {
+TEST_CASE("A15: memory that does not grow with the batch is noted", "[profile][import]") {
   const auto profiles = import_profiles(
       {{"DeviceType.X_tp1_bs1.json", metis(kTimes, kMemory)}, {"DeviceType.X_tp1_bs2.json", metis(kTimes, kMemory)}},
       {});
@@ -142,7 +142,7 @@ TEST_CASE("memory that does not grow with the batch is noted", "[profile][import
   CHECK(mentions(profiles.front().notes, "memory at TP 1 does not grow"));
 }
 
-TEST_CASE("interior layers that differ are not one kind", "[profile][import]") {
+TEST_CASE("A15: interior layers that differ are not one kind", "[profile][import]") {
   CHECK(mentions(faults_of([] { return import_metis("[1.5, 10, 10, 10, 20, 10, 10, 10, 10, 0.5]", kMemory); }),
                  "layer 4 takes"));
 }

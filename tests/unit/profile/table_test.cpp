@@ -102,7 +102,7 @@ TEST_CASE("a profile of another shape is not used and says why", "[table]") {
   CHECK(profile_fault(profile, kModel).find("it has 1e+09 parameters") == 0);
 }
 
-TEST_CASE("more layers than were profiled cost what the repeated layers cost", "[table]") {
+TEST_CASE("A15: more layers than were profiled cost what the repeated layers cost", "[table]") {
   // one layer of the profile stands for each of 38: 1.5 + 38 * 10 + 0.5 = 382 ms
   DeviceProfile profile = small_profile();
   profile.shape.layers = 10;
@@ -119,7 +119,7 @@ TEST_CASE("more layers than were profiled cost what the repeated layers cost", "
   CHECK(total == Approx(0.382));
 }
 
-TEST_CASE("each missing point is named once", "[table]") {
+TEST_CASE("A13: each missing point is named once", "[table]") {
   // TP 1: 2 and 6 samples measured for blocks alone; embedding and head have none at all
   DeviceProfile profile = small_profile();
   profile.points["embedding"] = profile.points["head"] = profile.points["block"];
