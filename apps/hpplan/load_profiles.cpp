@@ -13,18 +13,18 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// All .json files below `folder`, sorted, so that the order of the file system changes nothing.
-std::vector<std::string> json_files(const std::string& folder) {
+/// All .json files and .log files below `folder`, sorted, so that the order of the file system changes nothing.
+std::vector<std::string> profile_files(const std::string& folder) {
   std::vector<std::string> paths;
   std::error_code error;
   for (const auto& entry : fs::recursive_directory_iterator(folder, error)) {
-    if (entry.is_regular_file(error) && entry.path().extension() == ".json" &&
-        entry.path().filename() != "profile.schema.json") {
+    const bool fits = entry.path().extension() == ".json" || entry.path().extension() == ".log";
+    if (entry.is_regular_file(error) && fits && entry.path().filename() != "profile.schema.json") {
       paths.push_back(entry.path().string());
     }
   }
   if (error) throw InputError(Diagnostic{folder, 0, 0, "", concat("cannot be read: ", error.message()), ""});
-  if (paths.empty()) throw InputError(Diagnostic{folder, 0, 0, "", "no .json file in the folder", ""});
+  if (paths.empty()) throw InputError(Diagnostic{folder, 0, 0, "", "no .json or .log file in the folder", ""});
   std::sort(paths.begin(), paths.end());
   return paths;
 }
@@ -54,7 +54,7 @@ ImportFile import_file(const std::string& path) {
 std::vector<ImportFile> read_import_files(const std::string& path) {
   std::vector<ImportFile> files;
   if (is_folder(path)) {
-    for (const std::string& each : json_files(path)) files.push_back(import_file(each));
+    for (const std::string& each : profile_files(path)) files.push_back(import_file(each));
   } else {
     files.push_back(import_file(path));
   }

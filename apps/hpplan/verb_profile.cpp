@@ -204,7 +204,7 @@ ExitCode run_show(const ShowArguments& arguments) {
 void add_import(CLI::App& parent, AppContext& context) {
   const auto arguments = std::make_shared<ImportArguments>();
   CLI::App& verb = add_verb(parent, context,
-                            {"import", "Turns profiles of Metis or Sailor into hpplan's own format.",
+                            {"import", "Turns profiles of Metis, Sailor or Galvatron, or timers of Megatron-LM, into hpplan's own format.",
                              "hpplan profile import metis_profiles --model opt-350m --out opt-350m.json"},
                             [&context, arguments] { return run_import(context, *arguments); });
   verb.add_option("path", arguments->path, "file or folder; the layout is recognised")->required()->type_name("PATH");

@@ -10,6 +10,8 @@
 
 #include "base/text.hpp"
 #include "domain/operators.hpp"
+#include "io/detail/galvatron_profile.hpp"
+#include "io/detail/megatron_log.hpp"
 #include "io/digest.hpp"
 #include "io/document.hpp"
 #include "io/file_kind.hpp"
@@ -64,6 +66,8 @@ using ModelInfo = std::map<int, std::vector<LayerInfo>>;
 struct Collected {
   std::map<std::pair<std::string, std::string>, RawProfile> profiles;  // by device and model
   std::map<std::string, ModelInfo> info;                               // by model
+  std::vector<ImportFile> galvatron;                                   // read together
+  std::vector<ImportFile> megatron_logs;
 };
 
 std::optional<int> number_in(std::string_view text) {
@@ -264,7 +268,7 @@ void read_sailor_info(const Reader& root, Collected& collected) {
 
 // ---- recognition
 
-enum class Layout { Metis, Sailor, SailorCollection, SailorInfo, Unknown };
+enum class Layout { Metis, Sailor, SailorCollection, SailorInfo, Galvatron, Unknown };
 
 /// Depth of maps below `reader` along the first entries, and whether the innermost is a map of figures.
 struct Nesting {
@@ -292,6 +296,7 @@ Layout layout_of(const Reader& root) {
   for (const auto& [key, value] : root.entries()) {
     if (key == "execution_time" || key == "execution_memory") return Layout::Metis;
   }
+  if (detail::is_galvatron_profile(root)) return Layout::Galvatron;
   const Nesting nesting = nesting_of(root);
   if (nesting.has_figures && nesting.depth == 4) return Layout::SailorInfo;
   if (nesting.numeric_keys && nesting.depth == 3) return Layout::Sailor;
@@ -300,6 +305,10 @@ Layout layout_of(const Reader& root) {
 }
 
 void read_file(const ImportFile& file, const ImportOptions& options, Collected& collected) {
+  if (detail::is_megatron_log(file.text)) {
+    collected.megatron_logs.push_back(file);
+    return;
+  }
   // Layout is told by content; a second parse lets the reader of the layout see every key as unread.
   const Layout layout = layout_of(Document::parse(file.text, file.path).root());
   const Document document = Document::parse(file.text, file.path);
@@ -323,11 +332,15 @@ void read_file(const ImportFile& file, const ImportOptions& options, Collected& 
     case Layout::SailorInfo:
       read_sailor_info(root, collected);
       break;
+    case Layout::Galvatron:
+      collected.galvatron.push_back(file);
+      return;
     case Layout::Unknown:
       check_kind(document, FileKind::Profile);
       throw InputError(Diagnostic{file.path, 1, 1, "", "none of the layouts of profiles that hpplan reads",
                                   "known: its own (\"format\": \"hpplan-profile\"), Metis (one file per TP degree and "
-                                  "micro-batch), Sailor (profile.json)"});
+                                  "micro-batch), Sailor (profile.json), Galvatron (computation_profiling_*.json), training "
+                                  "logs of Megatron-LM with timers"});
   }
   document.finish();
 }
@@ -584,6 +597,16 @@ std::vector<DeviceProfile> import_profiles(const std::vector<ImportFile>& files,
     profiles.push_back(converter.convert());
     append(faults, converter.faults());
   }
+  const auto add = [&](const std::vector<ImportFile>& group, const auto& read) {
+    if (group.empty()) return;
+    try {
+      profiles.push_back(read(group, options));
+    } catch (const InputError& error) {
+      append(faults, error.diagnostics());
+    }
+  };
+  add(collected.galvatron, detail::read_galvatron_profile);
+  add(collected.megatron_logs, detail::read_megatron_logs);
   if (!faults.empty()) throw InputError(faults);
   return profiles;
 }

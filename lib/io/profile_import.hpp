@@ -25,6 +25,9 @@ struct ImportOptions {
 ///             backward together, per layer
 ///   Sailor    {micro-batch: {TP: {layer: [forward, backward, update]}}} as MODEL/DEVICE/profile.json, or all of them
 ///             below {model: {device: ...}}; llm_info.json adds parameters and saved bytes
+///   Galvatron computation_profiling_*.json, with memory_profiling_*.json if it is among the files; the device is not
+///             in the files and must be given
+///   Megatron  training logs with timers, one for each TP degree and micro-batch size; device and model must be given
 /// What the source leaves out is filled by an assumption, and each assumption and each known defect found is one note
 /// of the profile. Throws InputError with every fault: lists of different length, values that cannot be, a profile
 /// that does not describe its model, interior layers too different to be one kind.
