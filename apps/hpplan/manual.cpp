@@ -93,7 +93,8 @@ const std::map<std::string, Manual>& verb_manuals() {
           "disk. A sweep that was stopped at any moment goes on where it stopped when the same command is given again: no "
           "line is lost, none is written twice. Equal problems are planned once.",
           "A point that is infeasible or whose inputs are broken becomes a line with its reason, and the sweep goes on. The "
-          "exit status is 2 if any line is broken, else 3 if any is infeasible.",
+          "exit status is 2 if any line is broken, else 3 if any is infeasible. Once the inputs are mended, --retry-broken "
+          "plans the broken points again and replaces their lines.",
           "--shard divides a sweep among processes that share nothing: a Slurm array (configs/sweeps/array.sbatch) or GNU "
           "parallel (configs/sweeps/parallel.sh). The parts together are the whole."}}}},
       {"hpplan completion",

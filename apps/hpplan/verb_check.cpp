@@ -63,7 +63,7 @@ void add_check_verb(CLI::App& app, AppContext& context) {
   const auto options = std::make_shared<CheckOptions>();
   CLI::App& verb = add_verb(app, context,
                             {"check", "Judges a plan: recomputes everything it says and prints each difference.",
-                             "hpplan check plan.json --model gpt3-13b --cluster b2-b4-64"},
+                             "hpplan check plan.json --model gpt3-1.3b --cluster a100-3090-8"},
                             [options] { return run_check(*options); });
   verb.add_option("PLAN", options->plan, "plan file; - is standard input")->required()->type_name("FILE");
   add_input_options(verb, options->inputs, InputsNeeded::UnlessThePlanNamesThem);

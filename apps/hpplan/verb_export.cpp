@@ -123,7 +123,7 @@ void add_export_verb(CLI::App& app, AppContext& context) {
   const auto options = std::make_shared<ExportOptions>();
   CLI::App& verb = add_verb(app, context,
                             {"export", "Writes the input files of a training framework for a plan.",
-                             "hpplan export plan.json --model gpt3-13b --cluster b2-b4-64 --to torch --out launch"},
+                             "hpplan export plan.json --model gpt3-1.3b --cluster a100-3090-8 --to torch --out launch"},
                             [&context, options] { return export_plan(context, *options); });
   verb.footer(concat(target_help(), "\n", verb.get_footer()));
   verb.add_option("plan", options->plan, "plan file, \"-\": standard input")->required()->type_name("FILE");

@@ -35,6 +35,7 @@ struct SweepOptions {
   std::vector<std::string> results;
   std::string csv;
   std::string svg;
+  bool retry_broken = false;
   bool json = false;
 };
 
@@ -157,6 +158,7 @@ Report report_of(const SweepSummary& summary, const std::string& results) {
       .add("results", results)
       .add("points", summary.points)
       .add("lines_from_before", summary.kept)
+      .add("broken_lines_tried_again", summary.retried)
       .add("problems_planned_now", summary.computed)
       .add("planned", summary.planned)
       .add("infeasible", summary.infeasible)
@@ -175,6 +177,7 @@ ExitCode run(const AppContext& context, const SweepOptions& options) {
   SweepRunOptions run_options;
   run_options.results = options.out;
   run_options.shard = shard_of(options.shard);
+  run_options.retry_broken = options.retry_broken;
   run_options.threads = options.threads > 0 ? options.threads : default_thread_count();
   run_options.key = [&](const SweepPoint& point) {
     const Inputs::Loaded& loaded = inputs.of(point);
@@ -186,8 +189,9 @@ ExitCode run(const AppContext& context, const SweepOptions& options) {
     progress.update(done, total, rate_text(seconds, done, total));
   };
   const SweepSummary summary = run_sweep(points, run_options);
-  print_note(context, concat(summary.points, " points, ", summary.kept, " lines from before, ", summary.computed, " problems planned now; in ",
-                             options.out, ": ", summary.planned, " planned, ", summary.infeasible, " infeasible, ", summary.broken, " broken"));
+  const std::string retried = summary.retried > 0 ? concat(summary.retried, " broken ones tried again, ") : "";
+  print_note(context, concat(summary.points, " points, ", summary.kept, " lines from before, ", retried, summary.computed,
+                             " problems planned now; in ", options.out, ": ", summary.planned, " planned, ", summary.infeasible, " infeasible, ", summary.broken, " broken"));
   if (options.json && options.out != "-") std::cout << report_json(report_of(summary, options.out));
   if (summary.broken > 0) return ExitCode::BadInput;
   return summary.infeasible > 0 ? ExitCode::NoFeasiblePlan : ExitCode::Done;
@@ -234,6 +238,7 @@ void add_sweep_verb(CLI::App& app, AppContext& context) {
   verb.add_option("--out", options->out, "file that results are appended to, one JSON object per line; \"-\": standard output, nothing is resumed")->type_name("FILE");
   verb.add_option("--shard", options->shard, "only part I of N, as I/N; equal problems are in the same part")->type_name("I/N");
   verb.add_option("--threads", options->threads, "problems planned at the same time; default: one per core")->type_name("N")->check(whole_number(1, 1024));
+  verb.add_flag("--retry-broken", options->retry_broken, "plan points again whose inputs were broken, once they are mended");
   verb.add_option("--time-limit", options->time_limit, "seconds for one problem; default: none")->type_name("S")->check(positive_number());
   verb.add_flag("--json", options->json, "how many points came to what, as JSON on standard output");
   CLI::App& summary = add_verb(verb, context,

@@ -45,7 +45,23 @@ class ResultsFile {
   }
   ResultsFile(const ResultsFile&) = delete;
   ResultsFile& operator=(const ResultsFile&) = delete;
-  ~ResultsFile() { ::close(descriptor_); }
+  ~ResultsFile() {
+    ::close(descriptor_);
+    if (replaced_ >= 0) ::close(replaced_);
+  }
+
+  /// Replaces all lines, at once: whoever looks sees the old ones or the new ones. The new file is locked before it
+  /// gets the name, and the old one stays locked, so that no other run slips in between.
+  void replace(const std::string& text) {
+    const std::string beside = path_ + ".retry";
+    const int descriptor = ::open(beside.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (descriptor < 0) fail();
+    replaced_ = std::exchange(descriptor_, descriptor);
+    length_ = 0;
+    if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) fail();
+    append(text);
+    if (::rename(beside.c_str(), path_.c_str()) != 0) fail();
+  }
 
   /// Lines of earlier runs. Cuts off a torn last line, so that the next one starts where it should.
   [[nodiscard]] std::vector<SweepLine> read_whole_lines() {
@@ -88,6 +104,7 @@ class ResultsFile {
   std::string path_;
   bool is_file_ = true;
   int descriptor_ = -1;
+  int replaced_ = -1;  // the file that had the name before
   std::size_t length_ = 0;
 };
 
@@ -138,7 +155,9 @@ std::map<int, SweepOutcome> known_outcomes(const std::vector<SweepLine>& lines, 
     if (problems.fingerprints[static_cast<std::size_t>(line.index)] != line.problem) {
       throw InputError(Diagnostic{file, static_cast<int>(i) + 1, 1, "",
                                   concat("point ", line.index, " (", described(line.settings), ") was planned from other inputs"),
-                                  "give another --out, or remove the lines of inputs that changed"});
+                                  line.outcome.status == SweepStatus::Broken
+                                      ? "it was broken; --retry-broken plans it again"
+                                      : "give another --out, or remove the lines of inputs that changed"});
     }
     if (!known.emplace(line.index, line.outcome).second) {
       throw InputError(Diagnostic{file, static_cast<int>(i) + 1, 1, "", concat("point ", line.index, " has two lines"),
@@ -255,9 +274,18 @@ struct OpenProblem {
 SweepSummary run_sweep(const std::vector<SweepPoint>& points, const SweepRunOptions& options) {
   ResultsFile file(options.results);
   const Problems problems = group_points(points, options);
-  const std::map<int, SweepOutcome> known = known_outcomes(file.read_whole_lines(), points, problems, options.results);
-
   SweepSummary summary;
+  std::vector<SweepLine> earlier = file.read_whole_lines();
+  if (options.retry_broken) {
+    summary.retried = std::erase_if(earlier, [](const SweepLine& line) { return line.outcome.status == SweepStatus::Broken; });
+  }
+  const std::map<int, SweepOutcome> known = known_outcomes(earlier, points, problems, options.results);
+  if (summary.retried > 0) {
+    std::string text;
+    for (const SweepLine& line : earlier) text += sweep_line_text(line) + "\n";
+    file.replace(text);
+  }
+
   for (const auto& entry : known) count(summary, entry.second);
   summary.kept = known.size();
   std::vector<OpenProblem> open;

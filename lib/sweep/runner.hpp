@@ -24,11 +24,13 @@ struct SweepRunOptions {
   std::function<SweepOutcome(const SweepPoint&)> plan;
   /// Called after lines were written, with lines written and lines to write, from one thread at a time. May be empty.
   std::function<void(std::size_t done, std::size_t total)> progress;
+  bool retry_broken = false;  // lines of broken points are taken out first, so that they are planned again
 };
 
 struct SweepSummary {
   std::size_t points = 0;      // of this shard
   std::size_t kept = 0;        // lines that an earlier run had written
+  std::size_t retried = 0;     // lines of broken points that were taken out
   std::size_t computed = 0;    // problems planned now
   std::size_t planned = 0;     // lines of the whole file by status
   std::size_t infeasible = 0;
@@ -37,7 +39,7 @@ struct SweepSummary {
 
 /// Runs what is left of a sweep. A problem counts as done when its lines are appended whole and flushed to the disk, so
 /// that a run that is killed at any moment loses nothing but problems in work, and one started again writes no line
-/// twice: a torn last line is cut off, and finished points are skipped. The order of lines is that of
+/// twice: a torn last line is cut off, and finished points are skipped. Lines that are taken out go in one step. The order of lines is that of
 /// completion; their content does not depend on threads, shards or interruptions.
 /// Equal problems go to the same shard.
 /// Errors: a file with lines of another sweep; a file that another run is writing.

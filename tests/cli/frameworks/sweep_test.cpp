@@ -33,6 +33,28 @@ TEST_CASE("a sweep goes on past what is infeasible or broken, and its exit code 
   CHECK(again.err.find("3 lines from before, 0 problems planned now") != std::string::npos);
 }
 
+TEST_CASE("points that are the same problem are planned once, whatever their spelling", "[cli]") {
+  const ScratchFolder scratch;
+  const std::string model = scratch.write("copy.yaml", test::file_text(test::source_path("configs/models/gpt3-350m.yaml")));
+  const std::string spec = "base: {cluster: b2-b4-4, global_batch: 8}\npoints:\n  - {model: gpt3-350m, micro_batch: [1, 2]}\n  - {model: " + model +
+                           ", micro_batch: [1, 2]}\n  - {model: gpt3-350m, micro_batch: [1, 2], tolerance: 0}\n";
+  const CommandResult result = run_hpplan("sweep - --out " + scratch.path("r.jsonl"), spec);
+  CHECK(result.code == 0);
+  CHECK(result.err.find("3 points, 0 lines from before, 1 problems planned now") != std::string::npos);
+}
+
+TEST_CASE("a mended input is planned again with --retry-broken", "[cli]") {
+  const ScratchFolder scratch;
+  const std::string spec = "base: {cluster: b2-b4-4, global_batch: 8, micro_batch: 1, model: " + scratch.path("m.yaml") + "}\n";
+  const std::string command = "sweep - --out " + scratch.path("r.jsonl");
+  CHECK(run_hpplan(command, spec).code == 2);
+  scratch.write("m.yaml", test::file_text(test::source_path("configs/models/gpt3-350m.yaml")));
+  CHECK(run_hpplan(command, spec).err.find("--retry-broken plans it again") != std::string::npos);
+  const CommandResult mended = run_hpplan(command + " --retry-broken", spec);
+  CHECK(mended.code == 0);
+  CHECK(mended.err.find("1 broken ones tried again") != std::string::npos);
+}
+
 TEST_CASE("usage faults of sweep", "[cli]") {
   CHECK(run_hpplan("sweep").code == 2);
   CHECK(run_hpplan("sweep - --out r.jsonl --shard 3/2", kSpec).err.find("--shard: \"3/2\" is no part of a whole") != std::string::npos);

@@ -81,7 +81,7 @@ SweepOutcome fake_plan(const SweepPoint& point) {
 std::string key_of(const SweepPoint& point) { return concat(point.model, " ", point.cluster, " ", point.job.global_batch); }
 
 SweepRunOptions run_options(const std::string& results, int threads = 1, SweepShard shard = {}) {
-  return {results, shard, threads, key_of, fake_plan, {}};
+  return {results, shard, threads, key_of, fake_plan, {}, false};
 }
 
 std::string refusal(const std::string& spec) {
@@ -217,6 +217,49 @@ TEST_CASE("results of another sweep, of changed inputs and broken lines are refu
   std::ofstream(scratch.file("twice"), std::ios::binary) << content(scratch.file("r")) << content(scratch.file("r"));
   CHECK_THROWS_AS(run_sweep(points, run_options(scratch.file("twice"))), InputError);
   CHECK_THROWS_AS(run_sweep(points, run_options(scratch.file("no/such/folder"))), InputError);
+}
+
+TEST_CASE("broken points are planned again on request, and only they", "[sweep]") {
+  const Scratch scratch;
+  const auto points = parse_sweep(kSpec, "s");
+  (void)run_sweep(points, run_options(scratch.file("r")));
+  SweepRunOptions mended = run_options(scratch.file("r"), 2);
+  std::atomic<int> calls = 0;
+  mended.plan = [&](const SweepPoint& point) {
+    ++calls;
+    SweepPoint known = point;
+    if (known.model == "broken") known.model = "small";
+    return fake_plan(known);
+  };
+  CHECK(run_sweep(points, mended).computed == 0);
+  mended.retry_broken = true;
+  const SweepSummary summary = run_sweep(points, mended);
+  CHECK(calls == 6);
+  CHECK(summary.kept == 12);
+  CHECK(summary.retried == 6);
+  CHECK(summary.planned == 15);
+  CHECK(summary.broken == 0);
+  CHECK(sorted_lines(scratch.file("r")).size() == 18);
+  CHECK_FALSE(std::filesystem::exists(scratch.file("r.retry")));
+  CHECK(run_sweep(points, mended).computed == 0);
+}
+
+TEST_CASE("a broken point whose input was mended is not taken for one of other inputs without a word", "[sweep]") {
+  const Scratch scratch;
+  const auto points = parse_sweep("base: {model: broken, cluster: c4, global_batch: 8}\n", "s");
+  SweepRunOptions options = run_options(scratch.file("r"));
+  options.key = [](const SweepPoint&) -> std::string { throw InputError(Diagnostic{"broken.yaml", 3, 1, "", "missing", ""}); };
+  (void)run_sweep(points, options);
+  std::string hint;
+  try {
+    (void)run_sweep(points, run_options(scratch.file("r")));
+  } catch (const InputError& error) {
+    hint = error.diagnostics().front().hint;
+  }
+  CHECK(hint == "it was broken; --retry-broken plans it again");
+  SweepRunOptions again = run_options(scratch.file("r"));
+  again.retry_broken = true;
+  CHECK(run_sweep(points, again).retried == 1);
 }
 
 /// Runs the sweep in a process of its own and kills it after `delay`.
