@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <optional>
@@ -5,6 +6,7 @@
 #include <vector>
 
 #include "base/text.hpp"
+#include "schedule/arrangement.hpp"
 #include "schedule/dispatch.hpp"
 #include "schedule/families.hpp"
 #include "schedule/placement.hpp"
@@ -25,14 +27,16 @@ int model_stage_on(int device, int pipeline, int depth) {
 void place_ring(Schedule& schedule, const ScheduleRequest& request) {
   const int depth = request.stage_count;
   schedule.model_stage_count = depth;
+  const auto paths = paths_of(Arrangement::Ring, depth, depth / 2);
+  const bool own_times = request.times.size() == static_cast<std::size_t>(depth * (depth / 2));
   for (int pipeline = 0; pipeline < depth / 2; ++pipeline) {
     for (int s = 0; s < depth; ++s) {
       PlacedStage stage;
-      stage.device = pipeline % 2 == 0 ? (2 * pipeline + s) % depth : ((2 * pipeline + 1 - s) % depth + depth) % depth;
+      stage.device = paths[static_cast<std::size_t>(pipeline)][static_cast<std::size_t>(s)].device;
       stage.model_stage = s;
       stage.previous = s > 0 ? pipeline * depth + s - 1 : -1;
       stage.next = s + 1 < depth ? pipeline * depth + s + 1 : -1;
-      stage.time = request.times[static_cast<std::size_t>(s)];
+      stage.time = request.times[static_cast<std::size_t>(own_times ? pipeline * depth + s : s)];
       schedule.stages.push_back(stage);
     }
   }
@@ -141,7 +145,7 @@ void write_by_dispatch(Schedule& schedule, int depth, int window) {
 }
 
 void check_amdp(const ScheduleRequest& request) {
-  check_request(request, 1);
+  check_request(request, std::max(1, request.stage_count / 2));
   const int depth = request.stage_count;
   const int m = request.micro_batches;
   if (depth % 2 != 0) {

@@ -39,7 +39,7 @@ std::vector<SlottedOp> slots_of(int depth, int device, int micro_batches) {
 /// Chimera (SC'21): units of D micro-batches, half down and half up, repeated so that no slot is empty
 /// between units.
 Schedule make_chimera(const ScheduleRequest& request) {
-  check_request(request, 1);
+  check_request(request, 2);
   const int depth = request.stage_count;
   const int m = request.micro_batches;
   if (depth % 2 != 0) {

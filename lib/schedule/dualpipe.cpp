@@ -90,7 +90,7 @@ void write_dualpipe(std::vector<Op>& program, const DualPipeDevice& device) {
 }
 
 Schedule make_dualpipe(const ScheduleRequest& request) {
-  check_request(request, 1);
+  check_request(request, 2);
   const int p = request.stage_count;
   const int m = request.micro_batches;
   if (p % 2 != 0) refuse_schedule("stages", concat(p, " stages"), "dualpipe needs an even number of stages");

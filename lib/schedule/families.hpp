@@ -8,6 +8,7 @@ namespace hpplan {
 
 [[nodiscard]] Schedule make_gpipe(const ScheduleRequest& request);
 [[nodiscard]] Schedule make_one_f_one_b(const ScheduleRequest& request);
+[[nodiscard]] Schedule make_one_f_one_b_adaptive(const ScheduleRequest& request);
 [[nodiscard]] Schedule make_interleaved(const ScheduleRequest& request);
 [[nodiscard]] Schedule make_zb_h1(const ScheduleRequest& request);
 [[nodiscard]] Schedule make_zb_h2(const ScheduleRequest& request);

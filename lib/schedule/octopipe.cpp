@@ -16,8 +16,8 @@ namespace {
 
 class OctoPolicy : public DispatchPolicy {
  public:
-  OctoPolicy(const Schedule& schedule, const OctoPlan& plan)
-      : schedule_(schedule), plan_(plan), in_flight_(schedule.stages.size(), 0) {
+  OctoPolicy(const Schedule& schedule, const std::vector<double>& caps)
+      : schedule_(schedule), caps_(caps), in_flight_(schedule.stages.size(), 0) {
     const std::size_t devices = static_cast<std::size_t>(schedule.device_count);
     last_was_backward_.assign(devices, false);
     held_.assign(devices, 0.0);
@@ -55,8 +55,8 @@ class OctoPolicy : public DispatchPolicy {
   [[nodiscard]] bool fits(int device, const Op& op) const {
     const std::size_t d = static_cast<std::size_t>(device);
     const std::size_t s = static_cast<std::size_t>(op.stage);
-    if (plan_.cap.empty() || in_flight_[s] == 0) return true;
-    return held_[d] + reserved_[d] + schedule_.stages[s].activation <= plan_.cap[d] + 1e-9;
+    if (caps_.empty() || in_flight_[s] == 0) return true;
+    return held_[d] + reserved_[d] + schedule_.stages[s].activation <= caps_[d] + 1e-9;
   }
   [[nodiscard]] int rank(int device, OpKind kind) const {
     const bool forward_first = last_was_backward_[static_cast<std::size_t>(device)];
@@ -74,7 +74,7 @@ class OctoPolicy : public DispatchPolicy {
   }
 
   const Schedule& schedule_;
-  const OctoPlan& plan_;
+  const std::vector<double>& caps_;      // per device; empty: none
   std::vector<bool> last_was_backward_;  // per device
   std::vector<double> held_;             // per device
   std::vector<double> reserved_;         // per device: first micro-batches of stages that hold none
@@ -107,7 +107,7 @@ Schedule make_octopipe_schedule(const OctoProblem& problem, const OctoPlan& plan
     stage.layers = {first, last};
     stage.activation = last - first;
     for (int k = first; k < last; ++k) {
-      const LayerTime& layer = problem.layers[static_cast<std::size_t>(k)];
+      const LayerTime& layer = problem.layer_on(stage.device, k);
       stage.time.forward += layer.forward;
       stage.time.backward += layer.backward;
       stage.time.weight_gradient += layer.weight_gradient;
@@ -115,7 +115,7 @@ Schedule make_octopipe_schedule(const OctoProblem& problem, const OctoPlan& plan
     }
     schedule.stages.push_back(stage);
   }
-  OctoPolicy policy(schedule, plan);
+  OctoPolicy policy(schedule, plan.cap);
   const DispatchTimes ran = dispatch(schedule, {0}, policy);
   if (times != nullptr) *times = ran;
   return schedule;
@@ -198,10 +198,40 @@ OctoProblem problem_of(const ScheduleRequest& request) {
   return problem;
 }
 
+/// The op order of stages that are placed already, as in a plan.
+Schedule make_placed(const ScheduleRequest& request) {
+  const std::size_t stages = request.placement.size();
+  if (request.times.size() != stages) {
+    refuse_schedule("forward", concat(request.times.size(), " times for ", stages, " stages"), "give one for each");
+  }
+  if (!request.activation_caps.empty() && request.activation_caps.size() != static_cast<std::size_t>(request.stage_count)) {
+    refuse_schedule("activation_cap", concat(request.activation_caps.size(), " caps for ", request.stage_count, " devices"),
+                    "give one for each device, or none");
+  }
+  Schedule schedule = make_schedule("octopipe", request, request.stage_count);
+  schedule.model_stage_count = static_cast<int>(stages);
+  for (std::size_t s = 0; s < stages; ++s) {
+    PlacedStage stage;
+    stage.device = request.placement[s].device;
+    stage.layers = request.placement[s].layers;
+    stage.activation = stage.layers.size();
+    stage.model_stage = static_cast<int>(s);
+    stage.previous = stage.model_stage - 1;
+    stage.next = s + 1 < stages ? stage.model_stage + 1 : -1;
+    stage.time = request.times[s];
+    if (stage.time.weight_gradient > Seconds{}) schedule.splits_backward = true;
+    schedule.stages.push_back(stage);
+  }
+  OctoPolicy policy(schedule, request.activation_caps);
+  (void)dispatch(schedule, {0}, policy);
+  return schedule;
+}
+
 }  // namespace
 
 /// OctoPipe (2509.23722): partition, placement and order found together; `--stages` is the number of devices.
 Schedule make_octopipe(const ScheduleRequest& request) {
+  if (!request.placement.empty()) return make_placed(request);
   const OctoProblem problem = problem_of(request);
   Schedule schedule = make_octopipe_schedule(problem, tune_octopipe(problem));
   const double share = static_cast<double>(problem.layers.size()) / problem.device_count;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 #include "schedule/dispatch.hpp"
@@ -22,6 +23,14 @@ struct OctoProblem {
   Seconds link;               // between devices, one way
   double memory_limit = 0.0;  // activations of one layer a device may hold; 0: no limit
   double weight_gradient_memory = 1.0;
+  std::vector<std::vector<LayerTime>> device_layers;  // [device][layer] where devices differ; `layers` then is the
+                                                      // fastest of each, and the lower bound holds
+  double effort = 1.0;                                // share of the usual search
+
+  [[nodiscard]] const LayerTime& layer_on(int device, int layer) const {
+    const auto& own = device_layers.empty() ? layers : device_layers[static_cast<std::size_t>(device)];
+    return own[static_cast<std::size_t>(layer)];
+  }
 };
 
 /// Op lists of a plan by the dispatch rule of OctoPipe (2509.23722): after a backward a device prefers F, then B, then

@@ -51,7 +51,8 @@ enum class Phase { Partition, Placement, Schedule };
 class Tuner {
  public:
   explicit Tuner(const OctoProblem& problem) : problem_(problem) {
-    budget_ = std::min(kMostOps, kOpsPerLayer * layer_count());
+    const std::int64_t usual = std::min(kMostOps, kOpsPerLayer * layer_count());
+    budget_ = static_cast<std::int64_t>(static_cast<double>(usual) * problem.effort);
     smallest_layer_ = Seconds{1e300};
     for (const LayerTime& layer : problem.layers) {
       smallest_layer_ = std::min(smallest_layer_, layer.forward + layer.backward + layer.weight_gradient);

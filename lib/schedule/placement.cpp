@@ -92,8 +92,10 @@ void place_two_way(Schedule& schedule, const ScheduleRequest& request) {
     down.push_back(s);
     up.push_back(p - 1 - s);
   }
-  add_path(schedule, request.times, down, 1.0);
-  add_path(schedule, request.times, up, 1.0);
+  const auto whole = request.times.begin() + p;
+  add_path(schedule, {request.times.begin(), whole}, down, 1.0);
+  const bool own_times = request.times.size() == static_cast<std::size_t>(2 * p);
+  add_path(schedule, own_times ? std::vector<StageTime>(whole, request.times.end()) : request.times, up, 1.0);
 }
 
 }  // namespace hpplan

@@ -20,7 +20,7 @@ void place_loop(Schedule& schedule, const ScheduleRequest& request, int chunks);
 void place_vee(Schedule& schedule, const ScheduleRequest& request);
 
 /// Two replicas of the model: one down (stage s on device s), one up (stage s on device P-1-s). Stage ids: the down
-/// replica first, then the up replica, each in model order.
+/// replica first, then the up replica, each in model order. `times` may be those of both replicas in that order.
 void place_two_way(Schedule& schedule, const ScheduleRequest& request);
 
 }  // namespace hpplan

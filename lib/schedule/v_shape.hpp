@@ -14,10 +14,11 @@ struct VeeBlock {
   int backward_down = 0;
 };
 
-/// Builds a V schedule from the block of each device: blocks are repeated every six slots, weight gradients take the
-/// first free slots after their input gradients, and the order of slots becomes the order of ops.
+/// Builds a V schedule from the block of each device: blocks are repeated every six slots, the order of slots is the
+/// wanted order of forwards and input gradients, and fill_block_order makes the most of it within `limit` chunk
+/// activations per device.
 /// Source: Pipeline Parallelism with Controllable Memory (2405.15362).
 [[nodiscard]] Schedule make_v_shape(const std::string& family, const ScheduleRequest& request,
-                                    VeeBlock (*block)(int stages, int device));
+                                    VeeBlock (*block)(int stages, int device), int limit);
 
 }  // namespace hpplan

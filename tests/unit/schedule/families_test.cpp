@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -146,6 +147,59 @@ TEST_CASE("V-Min: golden span bubbles and peaks", "[schedule]") {
   CHECK(*std::max_element(large.peak_activations.begin(), large.peak_activations.end()) == 4);
 }
 
+TEST_CASE("V-Half: golden span bubbles and peaks", "[schedule]") {
+  const Simulation small = run("v-half", equal_stages(4, 12, 1, 1, 1));
+  CHECK(small.span == Seconds{36 + 2.5});
+  CHECK(small.peak_activations == std::vector<double>{3, 3, 3, 3});
+  const Simulation large = run("v-half", equal_stages(8, 24, 1, 1, 1));
+  CHECK(large.span == Seconds{72 + 8.5});
+  CHECK(large.peak_activations == std::vector<double>(8, 5.0));
+}
+
+TEST_CASE("ZB-V with unequal F, B and W leaves the bubble of the reference", "[schedule]") {
+  struct Case {
+    double forward, backward, weight_gradient, four_stages, eight_stages;
+  };
+  const Case c = GENERATE(values<Case>({{2, 2, 1, 2.5, 6.5}, {2, 3, 1, 5.5, 13.5}, {3, 2, 2, 3.0, 7.0}}));
+  CAPTURE(c.forward, c.backward, c.weight_gradient);
+  const double work = c.forward + c.backward + c.weight_gradient;
+  const Simulation small = run("zb-v", equal_stages(4, 12, c.forward, c.backward, c.weight_gradient));
+  CHECK(small.span == Seconds{12 * work + c.four_stages});
+  const Simulation large = run("zb-v", equal_stages(8, 24, c.forward, c.backward, c.weight_gradient));
+  CHECK(large.span == Seconds{24 * work + c.eight_stages});
+  CHECK(*std::max_element(large.peak_activations.begin(), large.peak_activations.end()) == 8);
+}
+
+TEST_CASE("1F1B with other numbers in flight: as 1F1B by default, and more hide links", "[schedule]") {
+  ScheduleRequest request = equal_stages(4, 16, 1, 2, 0, 0.5);
+  const Simulation standard = run("1f1b", request);
+  CHECK(run("1f1b-adaptive", request).makespan == standard.makespan);
+  request.in_flight = {7, 5, 3, 1};
+  const Simulation more = run("1f1b-adaptive", request);
+  CHECK(more.peak_in_flight == Peaks{7, 5, 3, 1});
+  // All links but those of the fill and the drain are hidden: (16+3)*3 + 2*3*0.5
+  CHECK(more.makespan == Seconds{60});
+  CHECK(standard.makespan > Seconds{68});
+  request.in_flight = {1, 1, 1, 1};
+  CHECK(run("1f1b-adaptive", request).peak_in_flight == Peaks{1, 1, 1, 1});
+  request.in_flight = {2, 3, 2, 1};
+  CHECK(message_of("1f1b-adaptive", request).find("stage 1: 3, but the stage before holds 2") != std::string::npos);
+}
+
+TEST_CASE("replicas may have times of their own", "[schedule]") {
+  // Two devices, one twice as fast: the stages of the up replica swap their times.
+  ScheduleRequest request = equal_stages(2, 2, 1, 1);
+  request.times = {{Seconds{1}, Seconds{1}, {}, {}},
+                   {Seconds{2}, Seconds{2}, {}, {}},
+                   {Seconds{2}, Seconds{2}, {}, {}},
+                   {Seconds{1}, Seconds{1}, {}, {}}};
+  const Schedule schedule = make_schedule_of("chimera", request);
+  CHECK(schedule.stage(1).time.forward == Seconds{2});  // down replica, second stage, on device 1
+  CHECK(schedule.stage(2).time.forward == Seconds{2});  // up replica, first stage, on device 1
+  CHECK(schedule.stage(3).time.forward == Seconds{1});
+  CHECK(schedule.stage(2).device == 1);
+}
+
 TEST_CASE("PipeDream keeps P-s weight versions and has no drift", "[schedule][async]") {
   const std::vector<VersionReport> reports = version_reports(make_schedule_of("pipedream", equal_stages(4, 20, 1, 2)));
   for (int s = 0; s < 4; ++s) {
@@ -258,6 +312,26 @@ TEST_CASE("AMDP: the published order of device 0 at depth 4", "[schedule][async]
     order += op.kind == OpKind::Update ? "U " : to_text(op).substr(0, 2) + " ";
   }
   CHECK(order == "F0 F2 F1 B1 F3 B3 B0 F4 F6 B2 F5 B5 U U F7 B7 B4 B6 U U ");
+}
+
+TEST_CASE("AMDP: the published share of micro-batches with drift 1, over 12 cycles", "[schedule][async]") {
+  // An update in every cycle but the first: 11 of 12 have drift. 12/16 * 11/12 = 11/16 and 60/64 * 11/12 = 55/64.
+  const int depth = GENERATE(4, 8);
+  const Schedule schedule = make_schedule_of("amdp", equal_stages(depth, 12 * depth, 1, 2));
+  int pairs = 0;
+  int drifted = 0;
+  for (const std::vector<Op>& program : schedule.programs) {
+    std::map<int, int> versions;                    // updates so far, by stage
+    std::map<std::pair<int, int>, int> at_forward;  // by stage and micro-batch
+    for (const Op& op : program) {
+      if (op.kind == OpKind::Update) ++versions[op.stage];
+      if (op.kind == OpKind::Forward) at_forward[{op.stage, op.micro_batch}] = versions[op.stage];
+      if (op.kind != OpKind::Backward) continue;
+      ++pairs;
+      drifted += versions[op.stage] - at_forward[{op.stage, op.micro_batch}];
+    }
+  }
+  CHECK(static_cast<double>(drifted) / pairs == Approx(depth == 4 ? 11.0 / 16 : 55.0 / 64));
 }
 
 TEST_CASE("AMDP: drift is at most 1, at any even depth", "[schedule][async]") {

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <vector>
+
+#include "schedule/schedule.hpp"
+
+namespace hpplan {
+
+/// Fills the op lists of a schedule with two chunks per device from the order in which forwards and input gradients are
+/// wanted: each runs when its turn comes and its input is there, and weight gradients fill what would be idle, or run
+/// when memory is short. Several rules for running ahead of the turn are tried; the best span is kept.
+///   wanted  per device: forwards and input gradients in their order
+///   limit   chunk activations that a device may hold
+/// Source: repeat, squeeze and reorder of 2405.15362; for ZB-V of 2401.10241 the order is that of its section 6.
+void fill_block_order(Schedule& schedule, const std::vector<std::vector<Op>>& wanted, int limit);
+
+}  // namespace hpplan
