@@ -91,18 +91,20 @@ double round_step(double range, double count) {
 
 class Timeline {
  public:
-  Timeline(const Schedule& schedule, const Simulation& simulation, double scale)
-      : schedule_(schedule), simulation_(simulation), scale_(scale) {
+  Timeline(const Schedule& schedule, const Simulation& simulation, double scale, const TimelineFrame& frame)
+      : schedule_(schedule), simulation_(simulation), frame_(frame), scale_(scale), end_(frame.end.value()) {
     for (const Seconds end : simulation.last_end) end_ = std::max(end_, end.value());
     if (end_ <= 0.0) end_ = 1.0;
     for (const double peak : simulation.peak_activations) peak_ = std::max(peak_, peak);
-    width_ = std::clamp(chart_width(), kMinWidth, kMaxWidth);
+    width_ = frame.chart_width > 0.0 ? frame.chart_width : wanted_width();
     place_in_device_.resize(schedule.stages.size(), 0);
     std::vector<int> count(static_cast<std::size_t>(schedule.device_count), 0);
     for (std::size_t s = 0; s < schedule.stages.size(); ++s) {
       place_in_device_[s] = count[static_cast<std::size_t>(schedule.stages[s].device)]++;
     }
   }
+
+  [[nodiscard]] double wanted_width() const { return std::clamp(chart_width(), kMinWidth, kMaxWidth); }
 
   [[nodiscard]] std::string draw(const std::string& title, const std::string& time_unit) const {
     const double bottom = kTop + kRow * schedule_.device_count;
@@ -165,6 +167,7 @@ class Timeline {
     if (schedule_.stages.size() > static_cast<std::size_t>(schedule_.device_count)) {
       add(paint_of(OpKind::Forward).lighter_fill, "", "paler: another part of the model on the device");
     }
+    for (const TimelineTail& tail : frame_.tails) add(tail.fill, "", tail.label);
     add("#e9e9e9", "", "bubble");
     add("#c9b6dd", "", "activations held");
     return svg;
@@ -173,10 +176,15 @@ class Timeline {
   [[nodiscard]] std::string device_row(int device) const {
     const std::size_t d = static_cast<std::size_t>(device);
     const double y = kTop + kRow * device;
-    std::string svg = text_at(kLeft - 8, y + 16, "end", concat("device ", device));
+    std::string svg = text_at(kLeft - 8, y + 16, "end", frame_.names.empty() ? concat("device ", device) : frame_.names[d]);
     svg += rectangle(kLeft, y, width_, kBar, "#e9e9e9", "/>\n");
     const std::vector<OpTime>& times = simulation_.times[d];
     for (std::size_t k = 0; k < times.size(); ++k) svg += bar(device, k, y);
+    for (const TimelineTail& tail : frame_.tails) {
+      svg += rectangle(x_of(tail.start.value()), y, x_of(tail.end.value()) - x_of(tail.start.value()), kBar, tail.fill, ">");
+      svg += concat("<title>", tail.label, " ", plain(tail.start.value() * scale_), " to ", plain(tail.end.value() * scale_),
+                    "</title></rect>\n");
+    }
     const double busy = simulation_.busy[d].value() / end_;
     svg += text_at(kLeft + width_ + 6, y + 16, "start", concat(fixed(100 * busy, 1), " % busy"), " fill=\"#444\"");
     return svg + curve(device, y + kBar + kCurve + 3);
@@ -241,6 +249,7 @@ class Timeline {
 
   const Schedule& schedule_;
   const Simulation& simulation_;
+  const TimelineFrame& frame_;
   double scale_ = 1.0;
   double end_ = 0.0;
   double peak_ = 0.0;  // of all devices: one scale for all curves
@@ -251,8 +260,13 @@ class Timeline {
 }  // namespace
 
 std::string timeline_svg(const Schedule& schedule, const Simulation& simulation, const std::string& title,
-                         const std::string& time_unit, double scale) {
-  return Timeline(schedule, simulation, scale).draw(title, time_unit);
+                         const std::string& time_unit, double scale, const TimelineFrame& frame) {
+  return Timeline(schedule, simulation, scale, frame).draw(title, time_unit);
+}
+
+double timeline_width(const Schedule& schedule, const Simulation& simulation, Seconds end) {
+  const TimelineFrame frame{end, 0.0, {}, {}};
+  return Timeline(schedule, simulation, 1.0, frame).wanted_width();
 }
 
 }  // namespace hpplan
