@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,7 @@ struct Job {
   int global_batch = 0;
   std::vector<int> micro_batches = {1, 2, 4, 8, 16, 32, 64};   // allowed micro-batch sizes, ascending
   std::vector<std::string> schedules = {"1f1b"};
+  std::optional<int> max_drift;             // asynchronous schedules: updates allowed between forward and backward
   double tolerance = 0.0;                   // alpha: the plan is within (1+alpha) of the optimum
   Bytes memory_margin;                      // kept free on every device
   Bytes framework_overhead{1LL << 30};      // context, libraries, allocator: on every device

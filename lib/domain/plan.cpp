@@ -14,6 +14,15 @@ const char* to_text(Provenance provenance) {
   return "";
 }
 
+const char* to_text(BoundKind kind) {
+  switch (kind) {
+    case BoundKind::Search: return "search";
+    case BoundKind::Work: return "work";
+  }
+  check_invariant(false, "known kind of bound");
+  return "";
+}
+
 const char* to_text(GradientSyncMethod method) {
   switch (method) {
     case GradientSyncMethod::DeviceWise: return "device-wise";
@@ -22,6 +31,10 @@ const char* to_text(GradientSyncMethod method) {
   }
   check_invariant(false, "known method");
   return "";
+}
+
+double steady_samples_per_second(const PipelinePlan& pipeline) {
+  return static_cast<double>(pipeline.micro_batch) * pipeline.micro_batches / pipeline.time.value();
 }
 
 }  // namespace hpplan

@@ -7,6 +7,7 @@
 #include "emit/detail/export_support.hpp"
 #include "emit/export.hpp"
 #include "schedule/table.hpp"
+#include "simulate/plan_schedule.hpp"
 
 namespace hpplan {
 
@@ -30,20 +31,13 @@ char letter_of(OpKind kind) {
 
 /// The op order of a pipeline; refuses what one row per stage of synchronous ops cannot say.
 Schedule schedule_of(const PipelinePlan& pipeline, int number, Refusals& refusals) {
-  ScheduleRequest request;
-  request.stage_count = static_cast<int>(pipeline.stages.size());
-  request.micro_batches = pipeline.micro_batches;
-  for (const StagePlan& stage : pipeline.stages) {
-    request.times.push_back({stage.forward, stage.backward, Seconds{}, stage.link});
-  }
-  Schedule schedule = make_schedule_of(pipeline.schedule, request);
-  const bool one_stage_each = schedule.device_count == request.stage_count &&
-                              static_cast<int>(schedule.stages.size()) == request.stage_count;
-  if (!one_stage_each || schedule.versions != WeightVersions::Synchronous) {
+  const ScheduleFamily& family = schedule_family(pipeline.schedule);
+  if (family.arrangement != Arrangement::OnePerDevice || family.stepping != Stepping::Synchronous) {
     refusals.add(number, -1, "schedule", concat("\"", pipeline.schedule, "\" has several stages per device or weight versions"),
                  "plan with --schedule 1f1b, gpipe or zb-h1");
+    return {};
   }
-  return schedule;
+  return make_schedule_of(pipeline.schedule, schedule_request_of(pipeline));
 }
 
 /// compute_only form: PyTorch adds the communication itself. Row = stage.

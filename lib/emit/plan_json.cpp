@@ -30,7 +30,7 @@ Json constraints_json(const Constraints& constraints) {
 
 Json problem_json(const PlanProblem& problem) {
   const Job& job = problem.job;
-  return {{"model", stamp_json(problem.model)},
+  Json json{{"model", stamp_json(problem.model)},
           {"cluster", stamp_json(problem.cluster)},
           {"profile", {{"names", problem.profiles}, {"digest", problem.profile_digest}}},
           {"global_batch", job.global_batch},
@@ -42,6 +42,8 @@ Json problem_json(const PlanProblem& problem) {
           {"optimizer_sharding", to_text(job.optimizer_sharding)},
           {"overlap_gradient_sync", job.overlap_gradient_sync},
           {"constraints", constraints_json(job.constraints)}};
+  if (job.max_drift) json["max_drift"] = *job.max_drift;
+  return json;
 }
 
 // Pairs are pushed, not listed in braces: nlohmann takes {{text, value}} for a map.
@@ -84,7 +86,23 @@ Json memory_json(const StageMemory& memory, Bytes capacity) {
           {"capacity", capacity.count()}};
 }
 
-Json stage_json(const StagePlan& stage, const StagePlacement& placement, bool is_last) {
+Json chunks_json(const std::vector<ChunkPlan>& chunks, int layer_count) {
+  Json json = Json::array();
+  for (const ChunkPlan& chunk : chunks) {
+    Json part{{"layers", range_json(chunk.layers)},
+              {"forward_s", chunk.forward.value()},
+              {"backward_s", chunk.backward.value()}};
+    if (chunk.weight_gradient > Seconds{}) part["weight_gradient_s"] = chunk.weight_gradient.value();
+    if (chunk.layers.last < layer_count) part["link_s"] = chunk.link.value();
+    json.push_back(std::move(part));
+  }
+  return json;
+}
+
+/// One past the last layer that any stage holds.
+int layer_count_of(const PipelinePlan& pipeline) { return pipeline.stages.back().layers.last; }
+
+Json stage_json(const PipelinePlan& pipeline, const StagePlan& stage, const StagePlacement& placement, bool is_last) {
   Json json{{"node_group", placement.node_group},
             {"devices", devices_json(placement.devices)},
             {"ranks", placement.ranks},
@@ -94,8 +112,13 @@ Json stage_json(const StagePlan& stage, const StagePlacement& placement, bool is
             {"recompute", recompute_json(stage.recompute)},
             {"forward_s", stage.forward.value()},
             {"backward_s", stage.backward.value()}};
+  if (stage.weight_gradient > Seconds{}) json["weight_gradient_s"] = stage.weight_gradient.value();
   if (!is_last) json["link_s"] = stage.link.value();
+  if (!stage.chunks.empty()) json["chunks"] = chunks_json(stage.chunks, layer_count_of(pipeline));
   json["in_flight"] = stage.in_flight;
+  if (stage.activation_cap > 0.0) json["activation_cap"] = stage.activation_cap;
+  if (stage.weight_copies > 1) json["weight_copies"] = stage.weight_copies;
+  if (pipeline.accumulation > 0) json["drift"] = stage.drift;
   json["memory_bytes"] = memory_json(stage.memory, stage.capacity);
   json["provenance"] = to_text(stage.provenance);
   return json;
@@ -107,14 +130,20 @@ Json pipelines_json(const PlanFile& file) {
     const PipelinePlan& pipeline = file.plan.pipelines[p];
     Json stages = Json::array();
     for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
-      stages.push_back(stage_json(pipeline.stages[s], file.placements[p][s], s + 1 == pipeline.stages.size()));
+      stages.push_back(stage_json(pipeline, pipeline.stages[s], file.placements[p][s], s + 1 == pipeline.stages.size()));
     }
-    json.push_back({{"micro_batch", pipeline.micro_batch},
-                    {"micro_batches", pipeline.micro_batches},
-                    {"schedule", pipeline.schedule},
-                    {"time_s", pipeline.time.value()},
-                    {"bubble", pipeline.bubble},
-                    {"stages", std::move(stages)}});
+    Json entry{{"micro_batch", pipeline.micro_batch},
+               {"micro_batches", pipeline.micro_batches},
+               {"schedule", pipeline.schedule},
+               {"time_s", pipeline.time.value()},
+               {"bubble", pipeline.bubble}};
+    if (pipeline.memory_limit > 0.0) entry["memory_limit"] = pipeline.memory_limit;
+    if (pipeline.accumulation > 0) {
+      entry["accumulation"] = pipeline.accumulation;
+      entry["steady_samples_per_s"] = steady_samples_per_second(pipeline);
+    }
+    entry["stages"] = std::move(stages);
+    json.push_back(std::move(entry));
   }
   return json;
 }
@@ -159,6 +188,7 @@ std::string plan_json(const PlanFile& file) {
              {{"inter_pipeline", plan.inter_pipeline_imbalance}, {"intra_pipeline", plan.intra_pipeline_imbalance}}},
             {"idle_devices", devices_json(file.idle_devices)},
             {"notes", plan.notes}};
+  if (plan.bound_kind != BoundKind::Search) json["bound_kind"] = to_text(plan.bound_kind);
   return json_text(json);
 }
 

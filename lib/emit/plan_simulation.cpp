@@ -17,29 +17,26 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 SimulatedPipeline simulate_one(const PipelinePlan& pipeline, const std::vector<StagePlacement>& placements) {
-  ScheduleRequest request;
-  request.stage_count = static_cast<int>(pipeline.stages.size());
-  request.micro_batches = pipeline.micro_batches;
-  for (const StagePlan& stage : pipeline.stages) {
-    request.times.push_back({stage.forward, stage.backward, Seconds{0.0}, stage.link});
-  }
   SimulatedPipeline run;
-  run.schedule = make_schedule_of(pipeline.schedule, request);
+  run.schedule = make_schedule_of(pipeline.schedule, schedule_request_of(pipeline));
   run.simulation = simulate(run.schedule);
+  run.planned = run_planned(pipeline);
+  const PipelineSimulation& step = run.planned.simulation;
   double busy = 0.0;
   double devices = 0.0;
   for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
     const auto width = static_cast<double>(placements[s].devices.size());
-    busy += width * run.simulation.busy[s].value();
+    busy += width * step.busy[s].value();
     devices += width;
   }
-  const double total = devices * run.simulation.makespan.value();
+  const double total = devices * step.makespan.value();
   run.bubble = total > 0.0 ? 1.0 - busy / total : 0.0;
   return run;
 }
 
 /// Memory at the simulated peak: activations by the micro-batches that the run really held.
 Bytes peak_memory(const StagePlan& stage, int peak_in_flight) {
+  if (peak_in_flight == stage.in_flight) return stage.memory.total();
   return stage.memory.total() - stage.memory.activations +
          Bytes{stage.memory.activations.count() / stage.in_flight * peak_in_flight};
 }
@@ -50,14 +47,30 @@ std::string padded(const std::string& text, std::size_t width) {
   return std::string(width - std::min(width, text.size()), ' ') + text;
 }
 
-Json stage_json(const StagePlan& stage, const Simulation& run, std::size_t s) {
-  return {{"busy_s", run.busy[s].value()},
-          {"idle_s", (run.makespan - run.busy[s]).value()},
-          {"first_start_s", run.first_start[s].value()},
-          {"last_end_s", run.last_end[s].value()},
-          {"peak_in_flight", run.peak_in_flight[s]},
-          {"peak_memory_bytes", peak_memory(stage, run.peak_in_flight[s]).count()},
-          {"capacity_bytes", stage.capacity.count()}};
+Json stage_json(const PipelinePlan& pipeline, const SimulatedPipeline& run, std::size_t s) {
+  const StagePlan& stage = pipeline.stages[s];
+  const PipelineSimulation& step = run.planned.simulation;
+  Json json{{"busy_s", step.busy[s].value()},
+            {"idle_s", (step.makespan - step.busy[s]).value()},
+            {"first_start_s", run.simulation.first_start[s].value()},
+            {"last_end_s", run.simulation.last_end[s].value()},
+            {"peak_in_flight", step.peak_in_flight[s]},
+            {"peak_memory_bytes", peak_memory(stage, step.peak_in_flight[s]).count()},
+            {"capacity_bytes", stage.capacity.count()}};
+  if (pipeline.accumulation > 0) {
+    json["drift"] = run.planned.drift[s];
+    json["weight_copies"] = run.planned.weight_copies[s];
+  }
+  return json;
+}
+
+/// What an asynchronous pipeline's time stands for.
+std::string asynchronous_text(const PipelinePlan& pipeline) {
+  if (pipeline.accumulation == 0) return "";
+  int drift = 0;
+  for (const StagePlan& stage : pipeline.stages) drift = std::max(drift, stage.drift);
+  return concat(", steady state: an update every ", pipeline.accumulation, " micro-batches, drift at most ", drift, ", ",
+                significant(steady_samples_per_second(pipeline), 4), " samples/s");
 }
 
 /// Width or height of a picture, from its first tag.
@@ -72,7 +85,7 @@ PlanSimulation simulate_plan(const PlanFile& file) {
   PlanSimulation run;
   for (std::size_t p = 0; p < file.plan.pipelines.size(); ++p) {
     run.pipelines.push_back(simulate_one(file.plan.pipelines[p], file.placements[p]));
-    run.pipeline_time = std::max(run.pipeline_time, run.pipelines.back().simulation.makespan);
+    run.pipeline_time = std::max(run.pipeline_time, run.pipelines.back().planned.simulation.makespan);
   }
   run.iteration_time = run.pipeline_time + file.plan.gradient_sync_time + file.plan.optimizer_time;
   return run;
@@ -84,10 +97,10 @@ std::string plan_simulation_text(const PlanFile& file, const PlanSimulation& run
                            pretty(file.plan.optimizer_time), "\n");
   for (std::size_t p = 0; p < run.pipelines.size(); ++p) {
     const PipelinePlan& pipeline = file.plan.pipelines[p];
-    const Simulation& simulation = run.pipelines[p].simulation;
+    const PipelineSimulation& simulation = run.pipelines[p].planned.simulation;
     out += concat("\npipeline ", p, ": ", pipeline.schedule, ", ", pipeline.micro_batches, " micro-batches of ",
                   pipeline.micro_batch, ", ", pretty(simulation.makespan), ", bubble ", percent(run.pipelines[p].bubble),
-                  "\n  stage        busy        idle  in flight  memory GiB\n");
+                  asynchronous_text(pipeline), "\n  stage        busy        idle  in flight  memory GiB\n");
     for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
       const StagePlan& stage = pipeline.stages[s];
       const int peak = simulation.peak_in_flight[s];
@@ -104,11 +117,12 @@ std::string plan_simulation_json(const PlanFile& file, const PlanSimulation& run
   Json pipelines = Json::array();
   for (std::size_t p = 0; p < run.pipelines.size(); ++p) {
     const PipelinePlan& pipeline = file.plan.pipelines[p];
-    const Simulation& simulation = run.pipelines[p].simulation;
     Json stages = Json::array();
-    for (std::size_t s = 0; s < pipeline.stages.size(); ++s) stages.push_back(stage_json(pipeline.stages[s], simulation, s));
+    for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
+      stages.push_back(stage_json(pipeline, run.pipelines[p], s));
+    }
     pipelines.push_back({{"schedule", pipeline.schedule},
-                         {"time_s", simulation.makespan.value()},
+                         {"time_s", run.pipelines[p].planned.simulation.makespan.value()},
                          {"bubble", run.pipelines[p].bubble},
                          {"stages", std::move(stages)}});
   }
@@ -144,6 +158,18 @@ std::string plan_trace_json(const PlanFile& file, const PlanSimulation& run) {
 }
 
 std::string plan_timeline_svg(const PlanFile& file, const PlanSimulation& run) {
+  // Pictures show one step from empty to empty, which an asynchronous pipeline's time leaves out.
+  Seconds drained;
+  for (const SimulatedPipeline& pipeline : run.pipelines) drained = std::max(drained, pipeline.simulation.makespan);
+  const Seconds synced = drained + file.plan.gradient_sync_time;
+  TimelineFrame frame;
+  frame.end = synced + file.plan.optimizer_time;
+  if (file.plan.gradient_sync_time > Seconds{}) frame.tails.push_back({drained, synced, "gradient All-Reduce", "#b03a6f"});
+  if (file.plan.optimizer_time > Seconds{}) frame.tails.push_back({synced, frame.end, "optimizer", "#6d5a3f"});
+  for (const SimulatedPipeline& pipeline : run.pipelines) {
+    frame.chart_width =
+        std::max(frame.chart_width, timeline_width(pipeline.schedule, pipeline.simulation, frame.end));
+  }
   std::string body;
   double top = 0.0;
   double width = 600.0;
@@ -151,17 +177,20 @@ std::string plan_timeline_svg(const PlanFile& file, const PlanSimulation& run) {
     const PipelinePlan& pipeline = file.plan.pipelines[p];
     const std::string title = concat("pipeline ", p, ": ", pipeline.schedule, ", ", pipeline.stages.size(), " stages, ",
                                      pipeline.micro_batches, " micro-batches of ", pipeline.micro_batch);
+    frame.names.clear();
+    for (std::size_t s = 0; s < pipeline.stages.size(); ++s) frame.names.push_back(concat("stage ", p, ".", s));
     const std::string svg =
-        timeline_svg(run.pipelines[p].schedule, run.pipelines[p].simulation, title, "ms", 1000.0);
+        timeline_svg(run.pipelines[p].schedule, run.pipelines[p].simulation, title, "ms", 1000.0, frame);
     width = std::max(width, attribute(svg, "width"));
     body += concat("<g transform=\"translate(0 ", fixed(top, 0), ")\">\n", svg.substr(svg.find("<svg")), "</g>\n");
     top += attribute(svg, "height");
   }
-  body += concat("<text x=\"90\" y=\"", fixed(top + 16, 0), "\">iteration ", pretty(run.iteration_time),
+  body += concat("<text x=\"78\" y=\"", fixed(top + 16, 0), "\">iteration ", pretty(run.iteration_time),
                  ": slowest pipeline ", pretty(run.pipeline_time), ", gradient All-Reduce ",
                  pretty(file.plan.gradient_sync_time), ", optimizer ", pretty(file.plan.optimizer_time), "</text>\n");
   return concat("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", fixed(width, 0), "\" height=\"",
-                fixed(top + 32, 0), "\" font-family=\"sans-serif\" font-size=\"12\">\n", body, "</svg>\n");
+                fixed(top + 32, 0), "\" font-family=\"sans-serif\" font-size=\"12\">\n",
+                "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n", body, "</svg>\n");
 }
 
 }  // namespace hpplan

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "domain/plan_file.hpp"
+#include "simulate/plan_schedule.hpp"
 #include "simulate/simulate.hpp"
 
 namespace hpplan {
@@ -11,7 +12,8 @@ namespace hpplan {
 /// One pipeline of a plan, run op by op from the stage and link times that the plan file states.
 struct SimulatedPipeline {
   Schedule schedule;
-  Simulation simulation;
+  Simulation simulation;   // one step, from empty to empty: what the pictures show
+  PlannedRun planned;      // what the plan counts: of asynchronous schedules the steady state
   double bubble = 0.0;   // idle share of the pipeline's devices, each stage counted with its devices
 };
 

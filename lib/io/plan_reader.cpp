@@ -1,5 +1,6 @@
 #include "io/plan_reader.hpp"
 
+#include <cmath>
 #include <limits>
 
 #include "base/text.hpp"
@@ -81,6 +82,8 @@ Job read_job(const Reader& reader) {
         {{to_text(OptimizerSharding::None), OptimizerSharding::None},
          {to_text(OptimizerSharding::StageDataParallel), OptimizerSharding::StageDataParallel}});
   }
+  const Reader drift = reader.optional("max_drift");
+  if (drift.exists()) job.max_drift = drift.count(0);
   job.overlap_gradient_sync = reader.optional("overlap_gradient_sync").boolean_or(false);
   job.constraints = read_constraints(reader.optional("constraints"));
   return job;
@@ -156,6 +159,24 @@ Provenance read_provenance(const Reader& reader) {
                                     {to_text(Provenance::Modelled), Provenance::Modelled}});
 }
 
+Seconds seconds_or_zero(const Reader& reader) { return reader.exists() ? seconds(reader) : Seconds{}; }
+
+std::vector<ChunkPlan> read_chunks(const Reader& reader) {
+  std::vector<ChunkPlan> chunks;
+  if (!reader.exists()) return chunks;
+  for (const Reader& item : reader.items(1)) {
+    ChunkPlan chunk;
+    chunk.layers = read_range(item.required("layers"));
+    chunk.forward = seconds(item.required("forward_s"));
+    chunk.backward = seconds(item.required("backward_s"));
+    chunk.weight_gradient = seconds_or_zero(item.optional("weight_gradient_s"));
+    chunk.link = seconds_or_zero(item.optional("link_s"));
+    if (chunk.weight_gradient > chunk.backward) item.fault("weight_gradient_s is a part of backward_s, but greater");
+    chunks.push_back(chunk);
+  }
+  return chunks;
+}
+
 StagePlan read_stage(const Reader& reader, bool is_last, StagePlacement& placement) {
   placement.node_group = reader.required("node_group").name();
   placement.devices = read_devices(reader.required("devices"), 1);
@@ -167,14 +188,31 @@ StagePlan read_stage(const Reader& reader, bool is_last, StagePlacement& placeme
   stage.recompute = read_recompute(reader.required("recompute"));
   stage.forward = seconds(reader.required("forward_s"));
   stage.backward = seconds(reader.required("backward_s"));
+  const Reader weight = reader.optional("weight_gradient_s");
+  stage.weight_gradient = seconds_or_zero(weight);
+  if (stage.weight_gradient > stage.backward) weight.fault("a part of backward_s, but greater");
   if (!is_last) stage.link = seconds(reader.required("link_s"));
   if (is_last && reader.optional("link_s").exists()) {
     reader.optional("link_s").fault("the last stage sends to nobody", "remove link_s");
   }
+  stage.chunks = read_chunks(reader.optional("chunks"));
   stage.in_flight = reader.required("in_flight").count(1);
+  stage.activation_cap = reader.optional("activation_cap").number_or(0.0, 0.0, 1e12);
+  stage.weight_copies = reader.optional("weight_copies").count_or(1, 1, kMostDevices);
+  stage.drift = reader.optional("drift").count_or(0, 0);
   read_memory(reader.required("memory_bytes"), stage);
   stage.provenance = read_provenance(reader.required("provenance"));
   return stage;
+}
+
+/// The rate is stated for readers: it follows from the batch and the time.
+void check_rate(const Reader& reader, const PipelinePlan& pipeline) {
+  const double stated = reader.number(0.0);
+  if (!reader.document_ok() || !(pipeline.time > Seconds{})) return;
+  const double right = steady_samples_per_second(pipeline);
+  if (std::abs(stated - right) > 1e-6 * right) {
+    reader.fault(concat("found ", shortest(stated), ", but micro_batch * micro_batches / time_s is ", shortest(right)));
+  }
 }
 
 PipelinePlan read_pipeline(const Reader& reader, std::vector<StagePlacement>& placements) {
@@ -184,6 +222,12 @@ PipelinePlan read_pipeline(const Reader& reader, std::vector<StagePlacement>& pl
   pipeline.schedule = reader.required("schedule").name();
   pipeline.time = seconds(reader.required("time_s"));
   pipeline.bubble = reader.required("bubble").number(0.0, 1.0);
+  pipeline.memory_limit = reader.optional("memory_limit").number_or(0.0, 0.0, 1e12);
+  const Reader accumulation = reader.optional("accumulation");
+  pipeline.accumulation = accumulation.count_or(0, 1);
+  const Reader rate = reader.optional("steady_samples_per_s");
+  if (rate.exists()) check_rate(rate, pipeline);
+  if (accumulation.exists() && !rate.exists()) reader.fault("accumulation without steady_samples_per_s");
   const std::vector<Reader> stages = reader.required("stages").items(1);
   for (std::size_t s = 0; s < stages.size(); ++s) {
     pipeline.stages.push_back(read_stage(stages[s], s + 1 == stages.size(), placements.emplace_back()));
@@ -259,6 +303,11 @@ PlanFile read_plan(const Document& document) {
   plan.iteration_time = seconds(root.required("iteration_time_s"));
   plan.lower_bound = seconds(root.required("lower_bound_s"));
   file.figures.gap = root.required("gap").number();
+  const Reader kind = root.optional("bound_kind");
+  if (kind.exists()) {
+    plan.bound_kind = kind.one_of<BoundKind>(
+        {{to_text(BoundKind::Search), BoundKind::Search}, {to_text(BoundKind::Work), BoundKind::Work}});
+  }
   plan.complete = root.required("complete").boolean();
   file.figures.samples_per_s = root.required("samples_per_s").number(0.0);
   file.figures.tokens_per_s = root.required("tokens_per_s").number(0.0);

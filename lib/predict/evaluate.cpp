@@ -6,18 +6,13 @@
 
 #include "domain/operators.hpp"
 #include "predict/gradient_sync.hpp"
-#include "predict/link.hpp"
+#include "predict/planned_stage.hpp"
 #include "predict/stage.hpp"
-#include "simulate/pipeline_simulation.hpp"
+#include "simulate/plan_schedule.hpp"
 
 namespace hpplan {
 
 namespace {
-
-StageQuery query_of(const PipelinePlan& pipeline, const StagePlan& stage) {
-  return {stage.node_group, stage.tensor_parallel, stage.data_parallel, pipeline.micro_batch, stage.layers,
-          stage.in_flight};
-}
 
 double coefficient_of_variation(const std::vector<double>& values) {
   if (values.size() < 2) return 0.0;
@@ -27,12 +22,6 @@ double coefficient_of_variation(const std::vector<double>& values) {
   double square = 0.0;
   for (const double value : values) square += (value - mean) * (value - mean);
   return std::sqrt(square / count) / mean;
-}
-
-std::vector<StageTime> stage_times(const PipelinePlan& pipeline) {
-  std::vector<StageTime> times;
-  for (const StagePlan& stage : pipeline.stages) times.push_back({stage.forward, stage.backward, {}, stage.link});
-  return times;
 }
 
 std::vector<DevicePlace> idle_devices(const ClusterSpec& cluster, const std::vector<PipelinePlan>& pipelines) {
@@ -53,10 +42,10 @@ std::vector<DevicePlace> idle_devices(const ClusterSpec& cluster, const std::vec
 std::vector<Seconds> device_ends(const Problem& problem, const Plan& plan) {
   std::vector<Seconds> ends(static_cast<std::size_t>(problem.cluster.device_count()));
   for (const PipelinePlan& pipeline : plan.pipelines) {
-    const PipelineSimulation run = simulate_pipeline(pipeline.schedule, stage_times(pipeline), pipeline.micro_batches);
+    const PlannedRun run = run_planned(pipeline);
     for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
       for (const DevicePlace& place : pipeline.stages[s].devices) {
-        ends[static_cast<std::size_t>(rank_of(problem.cluster, place))] = run.last_end[s];
+        ends[static_cast<std::size_t>(rank_of(problem.cluster, place))] = run.simulation.last_end[s];
       }
     }
   }
@@ -90,41 +79,30 @@ Seconds exposed_sync(const Problem& problem, const Plan& plan) {
 }  // namespace
 
 void evaluate_pipeline(const Problem& problem, PipelinePlan& pipeline) {
-  const auto stages = static_cast<int>(pipeline.stages.size());
-  for (int s = 0; s < stages; ++s) {
-    StagePlan& stage = pipeline.stages[static_cast<std::size_t>(s)];
-    stage.in_flight = std::min(pipeline.micro_batches, stages - s);
-  }
-  for (int s = 0; s < stages; ++s) {
-    StagePlan& stage = pipeline.stages[static_cast<std::size_t>(s)];
-    const StageQuery query = query_of(pipeline, stage);
-    const StageEstimate estimate = estimate_stage(problem, query, recompute_counts(problem, query, stage.recompute));
-    stage.forward = estimate.forward;
-    stage.backward = estimate.backward;
-    stage.memory = estimate.memory;
-    stage.capacity = problem.capacity(stage.node_group);
-    stage.provenance = estimate.provenance;
-    stage.link = s + 1 < stages ? link_time(problem, stage, pipeline.stages[static_cast<std::size_t>(s) + 1],
-                                            pipeline.micro_batch)
-                                : Seconds{0.0};
-  }
-  const PipelineSimulation run = simulate_pipeline(pipeline.schedule, stage_times(pipeline), pipeline.micro_batches);
-  pipeline.time = run.makespan;
+  set_stage_times(problem, pipeline);
+  const PlannedRun run = run_planned(pipeline);
+  pipeline.time = run.simulation.makespan;
   double busy = 0.0;
   double devices = 0.0;
-  for (int s = 0; s < stages; ++s) {
-    const double width = static_cast<double>(pipeline.stages[static_cast<std::size_t>(s)].devices.size());
-    busy += width * run.busy[static_cast<std::size_t>(s)].value();
+  for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
+    StagePlan& stage = pipeline.stages[s];
+    stage.in_flight = run.simulation.peak_in_flight[s];
+    stage.weight_copies = run.weight_copies[s];
+    stage.drift = run.drift[s];
+    stage.memory = planned_memory(problem, pipeline, stage, run.holdings[s], stage.weight_copies);
+    stage.capacity = problem.capacity(stage.node_group);
+    const double width = static_cast<double>(stage.devices.size());
+    busy += width * run.simulation.busy[s].value();
     devices += width;
   }
-  pipeline.bubble = 1.0 - busy / (devices * run.makespan.value());
+  pipeline.bubble = 1.0 - busy / (devices * pipeline.time.value());
 }
 
 Seconds plan_optimizer_time(const Problem& problem, const std::vector<PipelinePlan>& pipelines) {
   Seconds slowest;
   for (const PipelinePlan& pipeline : pipelines) {
     for (const StagePlan& stage : pipeline.stages) {
-      const double parameters = stage_base(problem, query_of(pipeline, stage)).parameters;
+      const double parameters = parameters_of(problem, pipeline, stage);
       slowest = std::max(slowest, optimizer_time(problem, stage.node_group, stage.tensor_parallel,
                                                  stage.data_parallel, parameters));
     }

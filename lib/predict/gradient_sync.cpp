@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "domain/operators.hpp"
+#include "predict/planned_stage.hpp"
 
 namespace hpplan {
 
@@ -27,11 +28,16 @@ std::vector<std::vector<Holder>> holders_by_layer(const Problem& problem, std::s
     for (const StagePlan& stage : pipeline.stages) {
       Holder holder{&stage, {}};
       for (const DevicePlace& place : stage.devices) holder.ranks.push_back(rank_of(problem.cluster, place));
-      for (int layer = stage.layers.first; layer < stage.layers.last; ++layer) {
-        holders[static_cast<std::size_t>(layer)].push_back(holder);
+      bool first = false;
+      bool last = false;
+      for (const LayerRange& part : held_parts(stage)) {
+        for (int layer = part.first; layer < part.last; ++layer) {
+          holders[static_cast<std::size_t>(layer)].push_back(holder);
+        }
+        first = first || part.first == 0;
+        last = last || part.last == layers;
       }
-      const bool tied_copy = problem.model.tied_embeddings && stage.layers.last == layers && stage.layers.first > 0;
-      if (tied_copy) holders[0].push_back(holder);
+      if (problem.model.tied_embeddings && last && !first) holders[0].push_back(holder);
     }
   }
   return holders;

@@ -8,6 +8,7 @@
 #include "base/diagnostic.hpp"
 #include "base/text.hpp"
 #include "predict/evaluate.hpp"
+#include "predict/planned_stage.hpp"
 #include "predict/plan_stamp.hpp"
 #include "predict/stage.hpp"
 #include "schedule/table.hpp"
@@ -70,6 +71,9 @@ class Judge {
   void check_batch();
   void check_structure();
   void check_pipeline(std::size_t p);
+  void check_chunks(std::size_t p);
+  void check_chunk_sizes(std::size_t p);
+  void check_asynchronous(std::size_t p);
   void check_stage(std::size_t p, std::size_t s, std::map<DevicePlace, std::string>& used);
   void check_nodes(const std::string& path, const StagePlan& stage);
   void check_recompute(const std::string& path, const PipelinePlan& pipeline, const StagePlan& stage);
@@ -79,6 +83,7 @@ class Judge {
   void recompute();
   void compare(const Plan& expected);
   void compare_stage(const std::string& path, const StagePlan& found, const StagePlan& expected, bool is_last);
+  void compare_chunks(const std::string& path, const StagePlan& found, const StagePlan& expected);
   void compare_memory(const std::string& path, const StagePlan& found, const StagePlan& expected);
   void compare_sync(const GradientSync& found, const GradientSync& expected);
   void compare_group(const std::string& path, const GradientGroup& found, const GradientGroup& expected);
@@ -144,7 +149,92 @@ void Judge::check_pipeline(std::size_t p) {
   const auto& families = schedule_families();
   const bool known = std::any_of(families.begin(), families.end(),
                                  [&](const ScheduleFamily& family) { return family.name == pipeline.schedule; });
-  if (!known) unsound(path + ".schedule", pipeline.schedule, "a schedule family, such as 1f1b");
+  if (!known) {
+    unsound(path + ".schedule", pipeline.schedule, "a schedule family, such as 1f1b");
+    return;
+  }
+  check_chunks(p);
+  check_asynchronous(p);
+}
+
+/// The chunks of each path hold every layer exactly once, and there are as many as the schedule runs.
+void Judge::check_chunks(std::size_t p) {
+  const PipelinePlan& pipeline = plan_.pipelines[p];
+  const ScheduleFamily& family = schedule_family(pipeline.schedule);
+  const bool has_chunks = family.arrangement != Arrangement::OnePerDevice;
+  const int stages = static_cast<int>(pipeline.stages.size());
+  int count = chunks_of(family.arrangement, stages);
+  if (family.arrangement == Arrangement::Loop) count = static_cast<int>(pipeline.stages.front().chunks.size());
+  for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
+    const int found = static_cast<int>(pipeline.stages[s].chunks.size());
+    const int expected = has_chunks ? std::max(1, count) : 0;
+    if (found != expected && !(family.arrangement == Arrangement::Free && found > 0)) {
+      unsound(stage_path(p, s) + ".chunks", concat(found), concat(expected),
+              concat("what ", pipeline.schedule, " puts on a device of this pipeline"));
+      return;
+    }
+  }
+  if (!has_chunks) return;
+  for (const std::vector<PartPlace>& path : part_paths(pipeline)) {
+    int next = 0;
+    for (const PartPlace& part : path) {
+      const auto stage = static_cast<std::size_t>(part.device);
+      const LayerRange layers = pipeline.stages[stage].chunks[static_cast<std::size_t>(part.chunk)].layers;
+      if (layers.first != next || layers.size() < 1) {
+        unsound(concat(stage_path(p, stage), ".chunks[", part.chunk, "].layers"),
+                concat("[", layers.first, ", ", layers.last, ")"), concat("a range from ", next, " on"),
+                "the chunks must hold every layer exactly once, in the order in which a micro-batch visits them");
+        return;
+      }
+      next = layers.last;
+    }
+    if (next != problem_.model.layer_count()) {
+      unsound(concat("pipelines[", p, "]"), concat(next, " layers in chunks"),
+              concat(problem_.model.layer_count(), " layers"));
+      return;
+    }
+  }
+  check_chunk_sizes(p);
+}
+
+/// What a stage says it holds and what its chunks hold.
+void Judge::check_chunk_sizes(std::size_t p) {
+  const PipelinePlan& pipeline = plan_.pipelines[p];
+  const bool replicas = holds_replicas(schedule_family(pipeline.schedule).arrangement);
+  for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
+    const StagePlan& stage = pipeline.stages[s];
+    const std::string path = stage_path(p, s) + ".layers";
+    if (replicas) {
+      const LayerRange own = stage.chunks.front().layers;
+      if (stage.layers != own) {
+        unsound(path, concat("[", stage.layers.first, ", ", stage.layers.last, ")"),
+                concat("[", own.first, ", ", own.last, ")"), "the layers of the first chunk");
+      }
+      continue;
+    }
+    int size = 0;
+    for (const ChunkPlan& chunk : stage.chunks) size += chunk.layers.size();
+    if (stage.layers.size() != size) {
+      unsound(path, concat(stage.layers.size(), " layers"), concat(size, " layers"), "as many as the chunks together");
+    }
+  }
+}
+
+void Judge::check_asynchronous(std::size_t p) {
+  const PipelinePlan& pipeline = plan_.pipelines[p];
+  const bool asynchronous = schedule_family(pipeline.schedule).stepping == Stepping::Asynchronous;
+  const std::string path = concat("pipelines[", p, "].accumulation");
+  const int expected = asynchronous ? pipeline.micro_batches : 0;
+  if (pipeline.accumulation != expected) {
+    unsound(path, concat(pipeline.accumulation), concat(expected),
+            asynchronous ? "an update takes the pipeline's micro-batches of one global batch" : "the schedule is synchronous");
+  }
+  const std::optional<int> limit = file_.problem.job.max_drift;
+  for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
+    if (!asynchronous || !limit || pipeline.stages[s].drift <= *limit) continue;
+    differ(stage_path(p, s) + ".drift", concat(pipeline.stages[s].drift), concat("at most ", *limit),
+           "the job's own constraint");
+  }
 }
 
 void Judge::check_stage(std::size_t p, std::size_t s, std::map<DevicePlace, std::string>& used) {
@@ -198,17 +288,21 @@ void Judge::check_nodes(const std::string& path, const StagePlan& stage) {
 }
 
 void Judge::check_recompute(const std::string& path, const PipelinePlan& pipeline, const StagePlan& stage) {
+  const std::vector<LayerRange> parts = held_parts(stage);
   for (const RecomputeRange& range : stage.recompute) {
-    if (range.layers.first < stage.layers.first || range.layers.last > stage.layers.last) {
-      unsound(path + ".recompute", concat("layers [", range.layers.first, ", ", range.layers.last, ")"),
-              concat("layers inside [", stage.layers.first, ", ", stage.layers.last, ")"));
-      return;
-    }
+    const bool inside = std::any_of(parts.begin(), parts.end(), [&](const LayerRange& part) {
+      return part.first <= range.layers.first && range.layers.last <= part.last;
+    });
+    if (inside) continue;
+    unsound(path + ".recompute", concat("layers [", range.layers.first, ", ", range.layers.last, ")"),
+            stage.chunks.empty() ? concat("layers inside [", stage.layers.first, ", ", stage.layers.last, ")")
+                                 : "layers inside one chunk");
+    return;
   }
-  const StageQuery query{stage.node_group, stage.tensor_parallel, stage.data_parallel,
-                         pipeline.micro_batch, stage.layers,      stage.in_flight};
   try {
-    (void)recompute_counts(problem_, query, stage.recompute);
+    for (const LayerRange& part : parts) {
+      (void)recompute_counts(problem_, part_query(pipeline, stage, part), recompute_inside(stage, part));
+    }
   } catch (const InputError& error) {
     unsound(path + ".recompute", error.diagnostics().front().message, "operators that this layer can recompute");
   }
@@ -332,10 +426,24 @@ void Judge::compare(const Plan& expected) {
 void Judge::compare_stage(const std::string& path, const StagePlan& found, const StagePlan& expected, bool is_last) {
   check_time(path + ".forward_s", found.forward, expected.forward);
   check_time(path + ".backward_s", found.backward, expected.backward);
+  check_time(path + ".weight_gradient_s", found.weight_gradient, expected.weight_gradient);
+  compare_chunks(path, found, expected);
   if (!is_last) check_time(path + ".link_s", found.link, expected.link);
   check_count(path + ".in_flight", found.in_flight, expected.in_flight);
+  check_count(path + ".weight_copies", found.weight_copies, expected.weight_copies);
+  check_count(path + ".drift", found.drift, expected.drift);
   check_text(path + ".provenance", to_text(found.provenance), to_text(expected.provenance));
   compare_memory(path + ".memory_bytes", found, expected);
+}
+
+void Judge::compare_chunks(const std::string& path, const StagePlan& found, const StagePlan& expected) {
+  for (std::size_t c = 0; c < found.chunks.size(); ++c) {
+    const std::string chunk = concat(path, ".chunks[", c, "]");
+    check_time(chunk + ".forward_s", found.chunks[c].forward, expected.chunks[c].forward);
+    check_time(chunk + ".backward_s", found.chunks[c].backward, expected.chunks[c].backward);
+    check_time(chunk + ".weight_gradient_s", found.chunks[c].weight_gradient, expected.chunks[c].weight_gradient);
+    check_time(chunk + ".link_s", found.chunks[c].link, expected.chunks[c].link);
+  }
 }
 
 void Judge::compare_memory(const std::string& path, const StagePlan& found, const StagePlan& expected) {

@@ -15,41 +15,42 @@ Bytes state_bytes(double parameters, double bytes_each) {
   return Bytes{static_cast<std::int64_t>(std::llround(parameters * bytes_each))};
 }
 
-bool holds_both_ends(const ModelSpec& model, LayerRange layers) {
-  return layers.contains(0) && layers.contains(model.layer_count() - 1);
-}
+}  // namespace
 
-/// A tied matrix is held once by a stage that has both the embedding and the head.
-double parameters_on_device(const Problem& problem, const StageQuery& query) {
+double parameters_of(const Problem& problem, const StageQuery& query, std::span<const LayerRange> parts) {
   const ModelSpec& model = problem.model;
   double parameters = 0.0;
-  for (int layer = query.layers.first; layer < query.layers.last; ++layer) {
-    parameters += problem.costs.parameters(query.group, query.tensor_parallel,
-                                           model.layers[static_cast<std::size_t>(layer)]);
+  bool first = false;
+  bool last = false;
+  for (const LayerRange& layers : parts) {
+    for (int layer = layers.first; layer < layers.last; ++layer) {
+      parameters += problem.costs.parameters(query.group, query.tensor_parallel,
+                                             model.layers[static_cast<std::size_t>(layer)]);
+    }
+    first = first || layers.contains(0);
+    last = last || layers.contains(model.layer_count() - 1);
   }
-  if (model.tied_embeddings && holds_both_ends(model, query.layers)) {
+  if (model.tied_embeddings && first && last) {
     const double rows = padded_vocabulary(model, query.tensor_parallel);
     parameters -= rows / query.tensor_parallel * model.hidden;
   }
   return parameters;
 }
 
-/// Receive and send buffers: an activation and its gradient for each neighbouring stage.
+StageMemory state_memory(const Problem& problem, int data_parallel, double parameters) {
+  const StateBytes& state = problem.model.state;
+  const bool sharded = problem.job.optimizer_sharding == OptimizerSharding::StageDataParallel;
+  StageMemory memory;
+  memory.parameters = state_bytes(parameters, state.parameter);
+  memory.gradients = state_bytes(parameters, state.gradient);
+  memory.optimizer = state_bytes(parameters, state.optimizer / static_cast<double>(sharded ? data_parallel : 1));
+  return memory;
+}
+
 Bytes communication_buffers(const ModelSpec& model, const StageQuery& query) {
   const int neighbours = (query.layers.first > 0 ? 1 : 0) + (query.layers.last < model.layer_count() ? 1 : 0);
   return boundary_bytes(model, query.samples()) * (2 * neighbours);
 }
-
-void add_states(const Problem& problem, const StageQuery& query, StageBase& base) {
-  const StateBytes& state = problem.model.state;
-  const bool sharded = problem.job.optimizer_sharding == OptimizerSharding::StageDataParallel;
-  const double optimizer_share = sharded ? query.data_parallel : 1;
-  base.memory.parameters = state_bytes(base.parameters, state.parameter);
-  base.memory.gradients = state_bytes(base.parameters, state.gradient);
-  base.memory.optimizer = state_bytes(base.parameters, state.optimizer / optimizer_share);
-}
-
-}  // namespace
 
 const char* to_text(RejectReason reason) {
   switch (reason) {
@@ -79,8 +80,10 @@ StageBase stage_base(const Problem& problem, const StageQuery& query) {
     base.memory.workspace = std::max(base.memory.workspace, cost.workspace);
     base.provenance = std::max(base.provenance, cost.provenance);
   }
-  base.parameters = parameters_on_device(problem, query);
-  add_states(problem, query, base);
+  base.parameters = parameters_of(problem, query, {&query.layers, 1});
+  const Bytes workspace = base.memory.workspace;
+  base.memory = state_memory(problem, query.data_parallel, base.parameters);
+  base.memory.workspace = workspace;
   base.memory.activations = base.saved * query.in_flight;
   base.memory.workspace += communication_buffers(problem.model, query);
   base.memory.other = problem.job.framework_overhead;

@@ -46,6 +46,15 @@ struct StageBase {
 
 [[nodiscard]] StageBase stage_base(const Problem& problem, const StageQuery& query);
 
+/// Elements on one device of a stage that holds all of `parts`; a tied matrix is held once. `query.layers` is not used.
+[[nodiscard]] double parameters_of(const Problem& problem, const StageQuery& query, std::span<const LayerRange> parts);
+
+/// Parameters, gradients and optimizer states of one device that holds `parameters` elements; the rest is 0.
+[[nodiscard]] StageMemory state_memory(const Problem& problem, int data_parallel, double parameters);
+
+/// Receive and send buffers of a part: an activation and its gradient for each neighbour.
+[[nodiscard]] Bytes communication_buffers(const ModelSpec& model, const StageQuery& query);
+
 /// Ways to save memory in the stage, one item per layer kind that has any.
 [[nodiscard]] std::vector<RecomputeItem> recompute_items(const Problem& problem, const StageQuery& query);
 

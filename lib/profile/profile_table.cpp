@@ -22,6 +22,7 @@ struct Figures {
   double forward = 0.0;
   double backward = 0.0;
   double weight_gradient = 0.0;
+  bool known_split = false;  // weight_gradient comes from a profile
   double saved = 0.0;
   struct Part {
     double forward = 0.0;
@@ -37,6 +38,7 @@ Figures mix(const Figures& a, const Figures& b, double share) {
   mixed.forward = between(a.forward, b.forward);
   mixed.backward = between(a.backward, b.backward);
   mixed.weight_gradient = between(a.weight_gradient, b.weight_gradient);
+  mixed.known_split = a.known_split && b.known_split;
   mixed.saved = between(a.saved, b.saved);
   for (const auto& [name, part] : a.parts) {
     const auto other = b.parts.find(name);
@@ -54,6 +56,7 @@ Figures scale(const Figures& wanted, const Figures& measured, const Figures& mod
   scaled.forward = wanted.forward * ratio(measured.forward, modelled.forward);
   scaled.backward = wanted.backward * ratio(measured.backward, modelled.backward);
   scaled.weight_gradient = wanted.weight_gradient * ratio(measured.weight_gradient, modelled.weight_gradient);
+  scaled.known_split = measured.known_split;
   scaled.saved = wanted.saved * ratio(measured.saved, modelled.saved);
   for (const auto& [name, part] : wanted.parts) {
     const auto from = measured.parts.find(name);
@@ -85,6 +88,7 @@ Figures measured_figures(const ProfilePoint& point, const Figures& modelled) {
   figures.backward = point.backward.value();
   figures.weight_gradient = point.known_split ? point.weight_gradient.value()
                                               : modelled.weight_gradient * ratio(figures.backward, modelled.backward);
+  figures.known_split = point.known_split;
   figures.saved = point.known_saved ? point.saved.value() : modelled.saved;
   for (const auto& [name, part] : modelled.parts) {
     figures.parts[name] = {part.forward * ratio(figures.forward, modelled.forward),
@@ -105,6 +109,7 @@ LayerCost cost_of(const Figures& figures, const DeviceSetting& setting, const La
   cost.forward = Seconds{figures.forward};
   cost.backward = Seconds{figures.backward};
   cost.weight_gradient = Seconds{figures.weight_gradient};
+  cost.known_split = figures.known_split;
   cost.saved = rounded(figures.saved);
   cost.provenance = provenance;
   if (kind.role == LayerRole::Head) cost.workspace = head_workspace(setting.model, setting.tensor_parallel, samples);

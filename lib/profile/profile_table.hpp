@@ -27,6 +27,7 @@ struct LayerCost {
   Seconds forward;
   Seconds backward;                        // input and weight gradient together
   Seconds weight_gradient;                 // the part of backward that a split-backward schedule may delay
+  bool known_split = false;                // a profile states weight_gradient; else it is the modelled share
   Bytes saved;                             // kept from forward to backward when nothing is recomputed
   Bytes workspace;                         // logits and loss of the head; 0 elsewhere
   std::vector<RecomputeChoice> recompute;  // always starts with "nothing"; ascending in freed and in extra
