@@ -57,6 +57,11 @@ ValueKind value_kind(const CLI::Option& option, const std::vector<std::string>& 
   if (name == "PROFILE") return {profile_names(), true, true};
   if (name == "DEVICE") return {names_of(load_device_types()), false, false};
   if (name == "FAMILY") return {names_of(schedule_families()), false, false};
+  if (name == "FAMILIES") {
+    std::vector<std::string> names = names_of(schedule_families());
+    names.emplace_back("all-synchronous");
+    return {std::move(names), false, false};
+  }
   if (name == "TARGET") return {names_of(export_targets()), false, false};
   if (name == "VERB") return {verbs, false, false};
   if (name == "FILE") return {{}, true, false};

@@ -21,7 +21,7 @@
 #include "predict/plan_stamp.hpp"
 #include "problem_inputs.hpp"
 #include "schedule/table.hpp"
-#include "search/engine.hpp"
+#include "search/schedule_choice.hpp"
 #include "verbs.hpp"
 
 namespace hpplan {
@@ -29,6 +29,9 @@ namespace hpplan {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr const char* kAllSynchronous = "all-synchronous";
+constexpr const char* kAdaptive = "1f1b-adaptive";
 
 struct PlanOptions {
   ProblemInputs inputs;
@@ -39,6 +42,7 @@ struct PlanOptions {
   std::string memory_margin;
   std::string framework_overhead;
   std::string optimizer_sharding = "none";
+  std::string in_flight = "standard";
   double time_limit_s = 0.0;   // 0: none
   std::string out;
   std::string report;
@@ -61,31 +65,47 @@ Bytes parse_bytes(const std::string& option, const std::string& text, Bytes fall
   return std::get<Bytes>(parsed);
 }
 
-/// Families that the search can plan with. Others change what is in flight and what bounds a pipeline.
-const std::vector<std::string>& planned_families() {
-  static const std::vector<std::string> families = {"1f1b"};
-  return families;
+void check_schedule_name(const std::string& name) {
+  std::vector<std::string> known = {kAllSynchronous};
+  for (const ScheduleFamily& family : schedule_families()) known.emplace_back(family.name);
+  if (std::find(known.begin(), known.end(), name) != known.end()) return;
+  const std::string nearest = nearest_name(name.substr(0, 64), known);
+  refuse("--schedule", concat("unknown schedule \"", name, "\""),
+         nearest.empty() ? concat("known: ", join(known, ", ")) : concat("did you mean \"", nearest, "\"?"));
 }
 
-void check_schedules(const std::vector<std::string>& schedules) {
-  std::vector<std::string> known;
-  for (const ScheduleFamily& family : schedule_families()) known.emplace_back(family.name);
-  for (const std::string& name : schedules) {
-    if (std::find(known.begin(), known.end(), name) == known.end()) {
-      const std::string nearest = nearest_name(name.substr(0, 64), known);
-      refuse("--schedule", concat("unknown schedule \"", name, "\""),
-             nearest.empty() ? concat("known: ", join(known, ", ")) : concat("did you mean \"", nearest, "\"?"));
+/// The families asked for, each once. An asynchronous one changes what is trained, so it must be named, with a drift.
+std::vector<std::string> wanted_schedules(const PlanOptions& options) {
+  std::vector<std::string> wanted;
+  const auto add = [&](const std::string& name) {
+    if (std::find(wanted.begin(), wanted.end(), name) == wanted.end()) wanted.push_back(name);
+  };
+  for (const std::string& name : options.job.schedules) {
+    check_schedule_name(name);
+    if (name == kAllSynchronous) {
+      for (const std::string& family : synchronous_families()) {
+        if (family != kAdaptive) add(family);
+      }
+      continue;
     }
-    const auto& planned = planned_families();
-    if (std::find(planned.begin(), planned.end(), name) != planned.end()) continue;
-    refuse("--schedule", concat("plans cannot use ", name, " yet, only ", join(planned, ", ")),
-           "`hpplan schedule` simulates every family on its own");
+    if (schedule_family(name).stepping == Stepping::Asynchronous && !options.job.max_drift) {
+      refuse("--schedule", concat(name, " updates the weights while micro-batches are in flight"),
+             "say how many updates may come between a forward and its backward: --max-drift 1");
+    }
+    add(name);
   }
+  if (options.in_flight == "adaptive") {
+    if (std::find(wanted.begin(), wanted.end(), "1f1b") == wanted.end()) {
+      refuse("--in-flight", "adaptive changes 1f1b, which --schedule does not allow", "add 1f1b to --schedule");
+    }
+    add(kAdaptive);
+  }
+  return wanted;
 }
 
 Job make_job(const PlanOptions& options) {
   Job job = options.job;
-  check_schedules(job.schedules);
+  job.schedules = wanted_schedules(options);
   if (!options.pipelines.empty()) job.constraints.pipelines = parse_count_limit("--pipelines", options.pipelines);
   if (!options.stages.empty()) job.constraints.stages = parse_count_limit("--stages", options.stages);
   job.constraints.allow_recompute = !options.no_recompute;
@@ -117,7 +137,8 @@ SearchOptions search_options(const PlanOptions& options, Clock::time_point start
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-RunReport make_report(const SearchResult& result, int threads) {
+RunReport make_report(const ScheduledSearch& scheduled, int threads) {
+  const SearchResult& result = scheduled.search;
   const SearchReport& search = result.report;
   RunReport report;
   report.feasible = !result.plans.empty();
@@ -126,6 +147,7 @@ RunReport make_report(const SearchResult& result, int threads) {
   report.counts = {{"branches", search.branches},       {"tables", search.tables},
                    {"tables_reused", search.tables_reused}, {"transitions", search.transitions},
                    {"candidates", search.candidates},   {"skipped", search.skipped}};
+  if (scheduled.fits > 0) report.counts.push_back({"schedule_fits", scheduled.fits});
   for (const Plan& plan : result.plans) report.iteration_times_s.push_back(plan.iteration_time.value());
   report.rejections = search.rejections;
   return report;
@@ -156,12 +178,13 @@ ExitCode run_plan(const PlanOptions& options, const AppContext& context) {
   const Clock::time_point start = Clock::now();
   const Problem problem = load_problem_to_plan(options.inputs, make_job(options));
   const double load_s = seconds_since(start);
-  SearchResult result;
+  ScheduledSearch scheduled;
   {
     Progress progress(context, "search");
-    result = find_plan(problem, search_options(options, start, progress));
+    scheduled = find_scheduled_plan(problem, search_options(options, start, progress));
   }
-  RunReport report = make_report(result, options.search.threads);
+  SearchResult& result = scheduled.search;
+  RunReport report = make_report(scheduled, options.search.threads);
   report.wall_s = {{"load", load_s}, {"search", seconds_since(start) - load_s}};
   if (!options.report.empty()) write_output(options.report, run_report_json(report));
   if (result.plans.empty()) {
@@ -191,8 +214,16 @@ void add_job_options(CLI::App& verb, PlanOptions& options) {
       ->required()->type_name("N")->check(whole_number(1, kMaxGlobalBatch))->group("Job");
   verb.add_option("--micro-batch", job.micro_batches, "allowed micro-batch sizes in samples (default 1,2,4,...,64)")
       ->delimiter(',')->type_name("LIST")->check(whole_number(1, 65536))->group("Job");
-  verb.add_option("--schedule", job.schedules, concat("allowed schedules (default 1f1b): ", join(planned_families(), ", ")))
-      ->delimiter(',')->type_name(join(planned_families(), "|") + ",...")->group("Job");
+  verb.add_option("--schedule", job.schedules,
+                  "allowed schedules (default 1f1b): names of `hpplan schedule --help`, or all-synchronous")
+      ->delimiter(',')->type_name("FAMILIES")->group("Job");
+  verb.add_option("--in-flight", options.in_flight,
+                  "standard (default), or adaptive: 1f1b may hold more micro-batches where links stall it, fewer where "
+                  "memory is short")
+      ->check(one_of({"standard", "adaptive"}))->type_name("standard|adaptive")->group("Job");
+  verb.add_option("--max-drift", job.max_drift,
+                  "asynchronous schedules: updates allowed between a micro-batch's forward and its backward")
+      ->type_name("N")->check(whole_number(0))->group("Job");
   verb.add_option("--memory-margin", options.memory_margin, "memory kept free on every device (default 0), such as \"2 GB\"")
       ->type_name("SIZE")->group("Job");
   verb.add_option("--framework-overhead", options.framework_overhead,

@@ -29,6 +29,7 @@ struct ScheduleOptions {
   std::vector<double> communication;
   int chunks = 0;
   std::optional<double> memory_limit;
+  std::vector<int> in_flight;
   std::optional<int> max_drift;
   int accumulation = 0;
   std::optional<double> weight_gradient_memory;
@@ -117,6 +118,7 @@ ScheduleRequest make_request(const ScheduleOptions& options) {
   request.micro_batches = options.micro_batches;
   request.chunks = options.chunks;
   request.memory_limit = options.memory_limit;
+  request.in_flight = options.in_flight;
   request.max_drift = options.max_drift;
   request.accumulation = options.accumulation;
   request.weight_gradient_memory = options.weight_gradient_memory;
@@ -165,8 +167,10 @@ ExitCode run_schedule(const AppContext& context, const ScheduleOptions& options)
     write_output(options.trace, trace_json({&pipeline, 1}, 1.0));
   }
   if (!options.svg.empty()) {
-    const std::string title = concat(schedule.family, ", ", schedule.model_stage_count, " stages, ",
-                                     schedule.micro_batches, " micro-batches");
+    const bool one_each = schedule.model_stage_count == schedule.device_count;
+    const std::string parts = one_each ? "" : concat(schedule.model_stage_count, " parts of the model on ");
+    const std::string title = concat(schedule.family, ", ", parts, schedule.device_count,
+                                     one_each ? " stages, " : " devices, ", schedule.micro_batches, " micro-batches");
     write_output(options.svg, timeline_svg(schedule, simulation, title, "time units"));
   }
   if (options.trace == "-" || options.svg == "-") return ExitCode::Done;  // the picture is the result
@@ -211,6 +215,9 @@ void add_shape_options(CLI::App& verb, ScheduleOptions& options) {
   verb.add_option("--memory-limit", options.memory_limit,
                   "activations a device may hold, in whole stages; for zb-auto and octopipe")
       ->type_name("X")->check(number_from(0.0));
+  verb.add_option("--in-flight", options.in_flight,
+                  "micro-batches that each stage may hold, for 1f1b-adaptive (default: as 1f1b)")
+      ->delimiter(',')->type_name("LIST")->check(whole_number(1));
   verb.add_option("--max-drift", options.max_drift,
                   "updates allowed between a micro-batch's forward and backward; for asynchronous families")
       ->type_name("N")->check(whole_number(0));

@@ -1,5 +1,7 @@
 #include <filesystem>
 
+#include <nlohmann/json.hpp>
+
 #include "judged_plan.hpp"
 #include "support/catch.hpp"
 #include "support/command.hpp"
@@ -46,6 +48,58 @@ TEST_CASE("check finds nothing wrong with what plan writes", "[plan]") {
   CHECK(check.code == 0);
 }
 
+TEST_CASE("plans under other schedules are judged right", "[plan]") {
+  const std::string more = GENERATE(std::string(" --schedule 1f1b,gpipe,zb-h1,zb-h2,interleaved,zb-v,v-half,v-min"),
+                                    " --schedule dualpipe,dualpipe-v,chimera", " --schedule zb-auto",
+                                    " --schedule paci,pipedream,pipedream-2bw --max-drift 1",
+                                    " --schedule amdp --max-drift 1", " --in-flight adaptive --micro-batch 1",
+                                    " --schedule 1f1b,zb-h1 --pipelines 2");
+  CAPTURE(more);
+  const CommandResult plan = run_hpplan(kSmall + more + " --json");
+  REQUIRE(plan.code == 0);
+  const CommandResult check = run_hpplan("check - --model gpt3-350m --cluster a100-3090-4", plan.out);
+  CHECK_THAT(check.out, Contains("ok: "));
+  CHECK(check.code == 0);
+  const CommandResult run = run_hpplan("simulate - --json", plan.out);
+  CHECK(run.code == 0);
+  const auto planned = nlohmann::json::parse(plan.out);
+  const auto simulated = nlohmann::json::parse(run.out);
+  CHECK(simulated["iteration_time_s"].get<double>() == Approx(planned["iteration_time_s"].get<double>()));
+  for (std::size_t p = 0; p < planned["pipelines"].size(); ++p) {
+    for (std::size_t s = 0; s < planned["pipelines"][p]["stages"].size(); ++s) {
+      const auto& stage = planned["pipelines"][p]["stages"][s];
+      const auto& found = simulated["pipelines"][p]["stages"][s];
+      CHECK(found["peak_in_flight"] == stage["in_flight"]);
+      CHECK(found["peak_memory_bytes"] == stage["memory_bytes"]["total"]);
+    }
+  }
+}
+
+TEST_CASE("more schedules never give a slower plan, and say what their bound is", "[plan]") {
+  const auto time_of = [](const std::string& more) {
+    return nlohmann::json::parse(run_hpplan(kSmall + more + " --json").out);
+  };
+  const auto standard = time_of("");
+  const auto more = time_of(" --schedule 1f1b,zb-h1,zb-v");
+  CHECK(more["iteration_time_s"].get<double>() <= standard["iteration_time_s"].get<double>());
+  CHECK(more["bound_kind"] == "work");
+  CHECK(more["lower_bound_s"].get<double>() <= more["iteration_time_s"].get<double>());
+  CHECK_FALSE(standard.contains("bound_kind"));
+}
+
+TEST_CASE("a plan with an asynchronous schedule states drift, accumulation and steady rate", "[plan]") {
+  const CommandResult refused = run_hpplan(kSmall + " --schedule paci");
+  CHECK(refused.code == 2);
+  CHECK_THAT(refused.err, Contains("--max-drift 1"));
+  const auto plan = nlohmann::json::parse(run_hpplan(kSmall + " --schedule paci --max-drift 1 --stages 2..4 --json").out);
+  const auto& pipeline = plan["pipelines"][0];
+  CHECK(pipeline["accumulation"] == pipeline["micro_batches"]);
+  CHECK(pipeline["stages"][0]["drift"] == 1);
+  CHECK(pipeline["steady_samples_per_s"].get<double>() ==
+        Approx(pipeline["micro_batch"].get<double>() * pipeline["micro_batches"].get<double>() /
+               pipeline["time_s"].get<double>()));
+}
+
 TEST_CASE("each search optimisation may be off and gives the same plan", "[plan]") {
   const std::string switched = GENERATE(std::string("--no-cpc"), "--no-ses", "--no-oso");
   CAPTURE(switched);
@@ -72,7 +126,8 @@ TEST_CASE("a model that nothing can hold ends with 3, says why and leaves no fil
 TEST_CASE("the plan verb refuses options that make no sense", "[plan]") {
   const std::string wrong = GENERATE(std::string("--pipelines 0"), "--pipelines 4..2", "--stages x", "--micro-batch 0",
                                      "--tensor-parallel 3", "--memory-margin 5", "--optimizer-sharding zero",
-                                     "--schedule 1f2b", "--schedule gpipe", "--tolerance -1", "--threads 0");
+                                     "--schedule 1f2b", "--schedule paci", "--in-flight some",
+                                     "--schedule gpipe --in-flight adaptive", "--max-drift -1", "--tolerance -1", "--threads 0");
   CAPTURE(wrong);
   const CommandResult result = run_hpplan(kSmall + " " + wrong);
   CHECK(result.code == 2);

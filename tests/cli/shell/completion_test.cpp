@@ -65,8 +65,8 @@ TEST_CASE("completion offers values from the tables that check them", "[cli][com
   CHECK(candidates("schedule --family zb-h") == "zb-h1\nzb-h2\n");
   CHECK(candidates("export plan.json --to me") == "megatron\nmetis\n");
   CHECK(candidates("plan --progress a") == "auto\nalways\n");
-  CHECK(candidates("plan --schedule 1") == "1f1b\n");
-  CHECK(candidates("plan --schedule 1f1b,1f") == "1f1b,1f1b\n");
+  CHECK(candidates("plan --schedule 1") == "1f1b\n1f1b-adaptive\n");
+  CHECK(candidates("plan --schedule 1f1b,zb-h") == "1f1b,zb-h1\n1f1b,zb-h2\n");
   CHECK(candidates("profile show gpt3-70b.rtx") == "gpt3-70b.rtx-3090\n:files\n:folders\n");
   CHECK(candidates("profile synthesize --device ascend-910b2") == "ascend-910b2\n");
   CHECK(candidates("plan --global-batch 1").empty());
