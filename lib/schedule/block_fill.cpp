@@ -16,11 +16,14 @@ namespace {
 
 /// How far ops may run ahead of their turn.
 ///   reserve  chunk activations that a forward out of turn leaves free for those before it; below 0: all keep their turn
+///   patience  a weight gradient waits for what comes within this share of it
 struct FillRule {
   int reserve = -1;
+  double patience = 1.0;
 };
 
-constexpr FillRule kRules[] = {{-1}, {1}, {2}, {3}, {4}};
+constexpr FillRule kRules[] = {{-1, 1.0}, {1, 1.0}, {2, 1.0}, {3, 1.0}, {4, 1.0}, {-1, 0.6},
+                               {2, 0.6},  {3, 0.6}, {-1, 0.3}, {2, 0.3}, {3, 0.3}};
 
 /// The ops of one device by (kind, stage), each in its order, with their places in the wanted order.
 class Turns {
@@ -92,7 +95,8 @@ class FillPolicy : public DispatchPolicy {
     if (!weight) return std::nullopt;
     const bool short_of_memory = head && head->second && !holds(device, 0);
     if (short_of_memory) return weight;
-    const Seconds horizon = now + op_time(OpKind::WeightGradient, schedule_.stage(ready[*weight].op.stage).time);
+    const Seconds length = op_time(OpKind::WeightGradient, schedule_.stage(ready[*weight].op.stage).time);
+    const Seconds horizon = now + length * rule_.patience;
     const bool delays = std::any_of(coming.begin(), coming.end(), [&](const ReadyOp& next) {
       return next.ready < horizon * (1.0 - 1e-12) && allowed_place(device, next.op, turn);
     });
