@@ -38,6 +38,7 @@ class PipelineOptions {
       const bool wanted = schedule_family(variant.skeleton.schedule).stepping == stepping;
       if (wanted) (variant.is_costly ? costly_ : quick_).push_back(std::move(variant));
     }
+    if (quick_.empty()) quick_.swap(costly_);
   }
 
   /// The fastest way that costs little to find.

@@ -247,8 +247,10 @@ PipelinePlan under(const PipelinePlan& pipeline, const std::string& name) {
 void add_variants(const Problem& problem, const PipelinePlan& plan, const ScheduleFamily& family,
                   std::vector<ScheduleVariant>& variants) {
   const int stages = static_cast<int>(plan.stages.size());
+  // The orders of V schedules are searched, as that of zb-auto is.
+  const bool is_costly = family.arrangement == Arrangement::Vee && std::string(family.name) != "dualpipe-v";
   const auto add = [&](std::optional<PipelinePlan> skeleton) {
-    if (skeleton) variants.push_back({std::move(*skeleton), false});
+    if (skeleton) variants.push_back({std::move(*skeleton), is_costly});
   };
   const auto add_dealt = [&](int chunks) {
     add(deal_chunks(problem, plan, family.arrangement, chunks));
