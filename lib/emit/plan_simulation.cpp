@@ -170,6 +170,9 @@ std::string plan_timeline_svg(const PlanFile& file, const PlanSimulation& run) {
     frame.chart_width =
         std::max(frame.chart_width, timeline_width(pipeline.schedule, pipeline.simulation, frame.end));
   }
+  // A screen or two: numbers of short ops are left out rather than the picture made too wide to be seen as one.
+  constexpr double kMostPixels = 3600.0;
+  frame.chart_width = std::min(frame.chart_width, kMostPixels);
   std::string body;
   double top = 0.0;
   double width = 600.0;
