@@ -117,14 +117,17 @@ const PipelineTable& Branch::table(int micro_batch, int micro_batches) {
                                    &tables_->transfers(micro_batch),
                                    std::max(1, tables_->problem().job.constraints.stages.min),
                                    &prices_,
-                                   static_cast<double>(micro_batch) * micro_batches + slack_};
+                                   static_cast<double>(micro_batch) * micro_batches + slack_,
+                                   size_of(micro_batch).fixed};
   auto table = std::make_unique<PipelineTable>(input, micro_batches, limit_);
   transitions_ += table->transitions();
+  tables_->add_work(table->transitions());
   ++tables_built_;
   return *(recent_[{micro_batch, micro_batches}] = std::move(table));
 }
 
 void Branch::compute_slice(Size& size, int micro_batches) {
+  tables_->check_stop();
   tighten_prices();
   const PipelineTable& known = table(size.micro_batch, micro_batches);
   Slice slice = known.best();

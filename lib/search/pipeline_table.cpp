@@ -41,6 +41,10 @@ PipelineTable::PipelineTable(const Input& input, int micro_batches, double limit
       limit_(limit),
       layers_(input.ranges->layers()),
       ports_(static_cast<int>(input.space->ports.size())) {
+  // Pipelines within the limit have rates of about limit / (m + p - 1); too low a rate loses less than too high a one.
+  constexpr int kTypicalStages = 8;
+  rate_ = limit / (micro_batches + std::min(kTypicalStages, input.space->max_stages) - 1);
+  for (const double link : *input.transfer) slowest_link_ = link < kInfinity ? std::max(slowest_link_, link) : slowest_link_;
   best_.assign(static_cast<std::size_t>(input_.space->resources.size()), kInfinity);
   price_completions();
   seed_last_stages();
@@ -115,6 +119,8 @@ void PipelineTable::drop(Row& values, double completion) const {
     if (g == kInfinity) continue;
     if (g > limit_ || !resources.valid(v) || price(v) > affordable) {
       g = kInfinity;
+      values.sums[static_cast<std::size_t>(v)] = kInfinity;
+      values.windows[static_cast<std::size_t>(v)] = kInfinity;
       continue;
     }
     first = std::min(first, v);
@@ -131,53 +137,107 @@ void PipelineTable::seed_last_stages() {
     const int range_class = input_.ranges->of(layer, layers_);
     for (int port = 0; port < ports_; ++port) {
       double least = kInfinity;
+      double time = kInfinity;
       for (const StageOption& option : input_.options->at(port, range_class, 1)) {
         least = std::min(least, micro_batches_ * option.time + option.tail);
+        time = std::min(time, option.time);
       }
       ++transitions_;
       if (!(least <= limit_)) continue;
       Row& values = rows_[row(1, layer, port)];
-      values.values.assign(best_.size(), kInfinity);
+      open(values);
       values.first = input_.space->step(port);
       values.last = values.first + 1;
       values.values[static_cast<std::size_t>(values.first)] = least;
+      values.sums[static_cast<std::size_t>(values.first)] = time;
+      values.windows[static_cast<std::size_t>(values.first)] = time - rate_;
       drop(values, completions_[1][static_cast<std::size_t>(layer)]);
     }
   }
 }
 
-namespace {
+void PipelineTable::open(Row& row) const {
+  row.values.assign(best_.size(), kInfinity);
+  row.sums.assign(best_.size(), kInfinity);
+  row.windows.assign(best_.size(), kInfinity);
+}
 
-/// target[i] = min(target[i], max(floor, shift + source[i])): the inner loop of the search.
+PipelineTable::Step PipelineTable::step_of(int k, const StageOption& option, double transfer_time) const {
+  Step step;
+  step.floor = micro_batches_ * option.time + option.tail;
+  step.link = 2.0 * transfer_time;
+  step.shift = option.time + step.link;
+  step.around = micro_batches_ > k ? (micro_batches_ - k + 1) * option.time + 2.0 * step.link + option.tail : -kInfinity;
+  step.excess = option.time - rate_;
+  step.loops = std::max(0, micro_batches_ - 1 - k);
+  step.over = step.loops / k;
+  step.base = step.loops > 0.0 ? step.loops * rate_ + input_.least_tail - 4.0 * slowest_link_ : -kInfinity;
+  step.fixed = input_.least_tail - 4.0 * slowest_link_ - (k + 1) * rate_;
+  step.slope = step.loops > 0.0 ? (k + 1) / step.loops : 0.0;
+  return step;
+}
+
+/// The recursion of the table, and the inner loop of the search: one stage in front of the suffixes of `count` vectors.
+/// Every arm of a choice is computed before it, so that the compiler can make lanes of the loop.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__)
 // The same operations on wider registers where the processor has them: no result depends on it.
 __attribute__((target_clones("avx2", "default")))
 #endif
-void relax_span(const double* source, double* target, int count, double floor, double shift) {
+void PipelineTable::relax_span(const Step& step, double limit, int count, const double* __restrict from_g,
+                               const double* __restrict from_sum, const double* __restrict from_window,
+                               double* __restrict to_g, double* __restrict to_sum, double* __restrict to_window) {
+  const double floor = step.floor;
+  const double shift = step.shift;
+  const double first_around = step.around;
+  const double excess = step.excess;
+  const double link = step.link;
+  const double loops = step.loops;
+  const double step_over = step.over;
+  const double base = step.base;
+  const double fixed = step.fixed;
+  const double slope = step.slope;
   for (int i = 0; i < count; ++i) {
-    const double rest = shift + source[i];
-    const double reached = rest < floor ? floor : rest;
-    target[i] = reached < target[i] ? reached : target[i];
+    const double sum = shift + from_sum[i];
+    const double joined = link + from_window[i];
+    const double window = excess + (joined > 0.0 ? joined : 0.0);
+    const double over = (window > 0.0 ? step_over : loops) * window;   // beyond loops * rate
+    // Without the m lambda in it: what is left must not be negative, or the term would not grow in proportion to m.
+    const double constant = 2.0 * sum + fixed - slope * over;
+    const double looped = base + over + 2.0 * sum;
+    const double windowed = constant >= 0.0 ? looped : -kInfinity;
+    const double through = shift + from_g[i];
+    const double around = first_around + 2.0 * from_sum[i];
+    const double one = floor < through ? through : floor;
+    const double two = one < around ? around : one;
+    const double g = two < windowed ? windowed : two;
+    const double barrier = g <= limit ? 0.0 : kInfinity;   // beyond the limit everything becomes infinite
+    const double kept_g = g + barrier;
+    const double kept_sum = sum + barrier;
+    const double kept_window = window + barrier;
+    to_g[i] = kept_g < to_g[i] ? kept_g : to_g[i];
+    to_sum[i] = kept_sum < to_sum[i] ? kept_sum : to_sum[i];
+    to_window[i] = kept_window < to_window[i] ? kept_window : to_window[i];
   }
 }
 
-}  // namespace
-
-void PipelineTable::relax(Row& to, const Row& from, int port, const StageOption& option, double transfer_time) {
-  const int step = input_.space->step(port);
+void PipelineTable::relax(Row& to, const Row& from, int port, const Step& step) {
+  const int shift = input_.space->step(port);
   const int size = input_.space->resources.size();
-  const int end = std::min(from.last, size - step);
+  const int end = std::min(from.last, size - shift);
   if (end <= from.first) return;
   if (to.values.empty()) {
-    to.values.assign(best_.size(), kInfinity);
+    open(to);
     to.first = size;
     to.last = 0;
   }
-  to.first = std::min(to.first, from.first + step);
-  to.last = std::max(to.last, end + step);
-  relax_span(from.values.data() + from.first, to.values.data() + from.first + step, end - from.first,
-             micro_batches_ * option.time + option.tail, option.time + 2.0 * transfer_time);
+  to.first = std::min(to.first, from.first + shift);
+  to.last = std::max(to.last, end + shift);
+  const int begin = from.first;
+  const int target = begin + shift;
+  relax_span(step, limit_, end - begin, from.values.data() + begin, from.sums.data() + begin,
+             from.windows.data() + begin, to.values.data() + target, to.sums.data() + target,
+             to.windows.data() + target);
   transitions_ += end - from.first;
 }
 
@@ -199,7 +259,9 @@ void PipelineTable::prepend(int k) {
           const Row& rest = rows_[row(k, next_layer, next_port)];
           const double link = transfer(port, next_port);
           if (rest.values.empty() || link == kInfinity) continue;
-          for (const StageOption& option : options) relax(rows_[row(k + 1, layer, port)], rest, port, option, link);
+          for (const StageOption& option : options) {
+            relax(rows_[row(k + 1, layer, port)], rest, port, step_of(k + 1, option, link));
+          }
         }
       }
     }
@@ -232,12 +294,16 @@ std::vector<ChainStage> PipelineTable::trace_from(int k, int port, int v) const 
     for (int next_layer = layer + 1; next_layer < layers_ && !found; ++next_layer) {
       const auto& options = input_.options->at(port, input_.ranges->of(layer, next_layer), depth(k));
       for (int next_port = 0; next_port < ports_ && !found; ++next_port) {
-        const double rest_value = value(k - 1, next_layer, next_port, rest);
-        if (rest_value == kInfinity) continue;
+        const Row& after = rows_[row(k - 1, next_layer, next_port)];
+        if (after.values.empty() || after.values[static_cast<std::size_t>(rest)] == kInfinity) continue;
+        const auto r = static_cast<std::size_t>(rest);
         for (const StageOption& option : options) {
-          // The same operations in the same order as relax(), so that equal means equal.
-          const double reached = std::max(micro_batches_ * option.time + option.tail,
-                                          option.time + 2.0 * transfer(port, next_port) + rest_value);
+          // The same operations in the same order as the table's, so that equal means equal.
+          const Step step = step_of(k, option, transfer(port, next_port));
+          double reached = kInfinity;
+          double sum = kInfinity;
+          double window = kInfinity;
+          relax_span(step, limit_, 1, &after.values[r], &after.sums[r], &after.windows[r], &reached, &sum, &window);
           if (reached != goal) continue;
           chain.push_back({port, {layer, next_layer}});
           layer = next_layer;

@@ -55,10 +55,22 @@ struct ChainStage {
 
 /// The pipelines of one micro-batch size and one number of micro-batches over all resource vectors, by dynamic
 /// programming from the last stage (DPO). For a suffix of k stages that starts at `layer` on `port` and uses resources v
-/// it holds the least
-///     g = max( m t_s + tail_s , t_s + 2 c_s + g of the rest )
-/// over its stages, a lower bound of the suffix's time after the stages before it (search-notes C.10); k gives the
-/// in-flight depth min(m, k), so memory is exact. Transfers c_s are priced at the best placement.
+/// it holds the least S = t_s + 2 c_s + S of the rest, the time of one micro-batch there and back, the least W, the
+/// excess of a window that starts here over `rate_` per stage, and the least
+///     g = max( m t_s + tail_s,  t_s + 2 c_s + g of the rest,
+///              (m - k + 1) t_s + 2 (2 c_s + S of the rest) + tail_s,
+///              (m - 1 - k) lambda + 2 S - 4 c + least tail )
+/// over its stages, each by itself: a lower bound of the suffix's time after the stages before it (search-notes C.10
+/// and C.5). lambda is the largest average of a window of stages that starts here, as far as W tells; 4 c is twice the
+/// round trip over the slowest link. k gives the in-flight depth min(m, k), so memory is exact. Transfers c_s are priced
+/// at the best placement.
+///
+/// Why the last term holds. Let lambda' be the largest average of any window inside the suffix, of n stages from j' on.
+/// A path that enters j', goes round the window as often as it can and once more round its first stages takes at least
+/// S_0 + S_j' + (m - 1 - w_j') lambda' - 2 c: the part left out averages at most lambda'. Between j and j' windows
+/// average at most lambda' too, so S_j - S_j' <= (j' - j) lambda' + 2 c, which gives the same for j with 4 c. It is left
+/// out where it would not grow at least in proportion to m, see Branch::tighten.
+///
 /// Values above `limit` are dropped (SES), and so are suffixes that waste too much: with prices per device that no
 /// pipeline's samples exceed, a plan that finishes the batch wastes at most `slack` samples in all, so a suffix whose
 /// price plus the least price of the layers before it exceeds b m + slack is in no such plan. Vectors whose own price
@@ -76,6 +88,7 @@ class PipelineTable {
     /// prices[v]: samples that the devices of v are worth; empty: nothing is dropped for waste.
     const std::vector<double>* prices = nullptr;
     double budget = kInfinity;   // b m + slack
+    double least_tail = 0.0;     // of any stage
   };
 
   PipelineTable(const Input& input, int micro_batches, double limit);
@@ -97,18 +110,37 @@ class PipelineTable {
  private:
   /// Values over resource vectors; [first, last) holds all finite ones.
   struct Row {
-    std::vector<double> values;
+    std::vector<double> values;    // g
+    std::vector<double> sums;      // S
+    std::vector<double> windows;   // W
     int first = 0;
     int last = 0;
   };
-
+  /// What one stage option in front of a suffix adds, without what depends on the suffix.
+  struct Step {
+    double floor = 0.0;        // m t + tail
+    double shift = 0.0;        // t + 2 c
+    double around = 0.0;       // (m - k + 1) t + 4 c + tail; minus infinity where m <= k
+    double excess = 0.0;       // t - rate
+    double link = 0.0;         // 2 c
+    double loops = 0.0;        // m - 1 - k
+    double over = 0.0;         // loops / k: a window above the rate may be as long as the suffix
+    double base = 0.0;         // loops rate + least tail - 4 c; minus infinity where there is no loop
+    double fixed = 0.0;        // base - m rate
+    double slope = 0.0;        // (k + 1) / loops
+  };
   [[nodiscard]] std::size_t row(int k, int layer, int port) const;
   [[nodiscard]] double value(int k, int layer, int port, int v) const;
   [[nodiscard]] int depth(int k) const;
   [[nodiscard]] double transfer(int from, int to) const;
+  void open(Row& row) const;
   void seed_last_stages();
   void prepend(int k);
-  void relax(Row& to, const Row& from, int port, const StageOption& option, double transfer_time);
+  [[nodiscard]] Step step_of(int k, const StageOption& option, double transfer_time) const;
+  /// Lowers g, S and W of `count` consecutive vectors. Pointers, not structs: the compiler then makes lanes of the loop.
+  static void relax_span(const Step& step, double limit, int count, const double* from_g, const double* from_sum,
+                         const double* from_window, double* to_g, double* to_sum, double* to_window);
+  void relax(Row& to, const Row& from, int port, const Step& step);
   void drop(Row& values, double completion) const;
   [[nodiscard]] double price(int v) const {
     return input_.prices == nullptr ? 0.0 : (*input_.prices)[static_cast<std::size_t>(v)];
@@ -121,6 +153,8 @@ class PipelineTable {
   Input input_;
   int micro_batches_ = 1;
   double limit_ = 0.0;
+  double rate_ = 0.0;       // W counts from here; any value is valid, the best is near the true rate
+  double slowest_link_ = 0.0;
   int layers_ = 0;
   int ports_ = 0;
   int stages_ = 0;          // largest number of stages that has a feasible suffix
