@@ -334,6 +334,7 @@ Realised realise(SearchTables& tables, std::vector<Candidate> pipelines, double 
   double least = limit;
   best.complete = for_each_placement(problem, tables.space(), pipelines, [&](const Placement& placement) {
     if (tried++ >= most_placements) return false;
+    tables.check_stop();
     const std::vector<PipelinePlan> plans = skeleton(problem, tables.space(), pipelines, placement, {});
     const bool overlap = problem.job.overlap_gradient_sync;
     const double sync = overlap ? 0.0 : predict_gradient_sync(problem, plans).time.value();

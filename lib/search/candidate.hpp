@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -32,6 +33,9 @@ struct Candidate {
   friend auto operator<=>(const Candidate&, const Candidate&) = default;
 };
 
+/// Thrown where a search is told to end in the middle of its work.
+struct SearchStopped {};
+
 /// Stage tables and link times of every micro-batch size, built on first use and then shared (CPC). Not thread-safe.
 class SearchTables {
  public:
@@ -40,6 +44,15 @@ class SearchTables {
   [[nodiscard]] const Problem& problem() const { return rows_->problem(); }
   [[nodiscard]] const Space& space() const { return *space_; }
   [[nodiscard]] const RangeClasses& ranges() const { return rows_->ranges(); }
+  /// `stop` may be empty; see check_stop().
+  void stop_when(std::function<bool()> stop) { stop_ = std::move(stop); }
+  /// Throws SearchStopped once the search should end. To be called between pieces of work of some milliseconds.
+  void check_stop() const {
+    if (stop_ && stop_()) throw SearchStopped{};
+  }
+  /// Work done with these tables, in transitions of the DP.
+  void add_work(std::int64_t work) { work_ += work; }
+  [[nodiscard]] std::int64_t work() const { return work_; }
   [[nodiscard]] const StageTable& stages(int micro_batch);
   /// [from port * ports + to port]: seconds of one micro-batch's tensor over the best link; infinity where the job
   /// forbids the neighbourhood (type-pure pipelines).
@@ -48,6 +61,8 @@ class SearchTables {
  private:
   StageRows* rows_;
   const Space* space_;
+  std::function<bool()> stop_;
+  std::int64_t work_ = 0;
   std::map<int, std::unique_ptr<StageTable>> stages_;
   std::map<int, std::vector<double>> transfers_;
 };

@@ -115,6 +115,7 @@ class Closure {
   }
 
   void add_column(const Candidate& candidate, int micro_batches, std::vector<Column>& list) {
+    if (list.size() % 64 == 0) tables_.check_stop();
     if (list.size() >= budget_.chains * 8) {
       result_.complete = false;
       return;
@@ -139,6 +140,7 @@ class Closure {
         result_.complete = false;
         return;
       }
+      if (result_.combinations % 64 == 0) tables_.check_stop();
       chosen_.push_back(c);
       if (enough(i)) combine(i + 1);
       chosen_.pop_back();
@@ -166,6 +168,7 @@ class Closure {
   }
 
   void score() {
+    tables_.check_stop();
     std::vector<Candidate> candidates;
     for (std::size_t i = 0; i < vectors_.size(); ++i) candidates.push_back((*lists_[i])[chosen_[i]].candidate);
     Realised realised = realise(tables_, candidates, limit() * (1.0 - 1e-12), budget_.placements);

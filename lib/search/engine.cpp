@@ -5,9 +5,11 @@
 #include <memory>
 #include <set>
 
+#include "base/check.hpp"
 #include "search/branch.hpp"
 #include "search/candidate.hpp"
 #include "search/closure.hpp"
+#include "search/column_engine.hpp"
 #include "search/infeasible.hpp"
 #include "search/rate_bound.hpp"
 
@@ -27,6 +29,12 @@ constexpr double kGrowth = 1.08;
 constexpr double kHopeless = 1e5;
 /// Placements of one set of pipelines that are priced while the search is not yet closing branches.
 constexpr int kPlacementsTried = 64;
+/// Part of the budget that each coarser space may use.
+constexpr std::int64_t kCoarseShare = 5;
+/// Where the tables leave a larger gap than this, prices look for a better bound.
+constexpr double kColumnGap = 0.01;
+/// A step of the columns costs as much as this many of the tables.
+constexpr std::int64_t kColumnShare = 20;
 
 /// A branch with the bracket of its relaxed optimum: no plan of it is faster than `low`.
 struct Node {
@@ -47,6 +55,17 @@ struct Knowledge {
   bool stopped = false;
 };
 
+/// Keeps a plan if it is among the best `top`.
+void keep_plan(const Problem& problem, const Space& space, const SearchOptions& options, const Realised& realised,
+          Knowledge& known) {
+  if (realised.time == kInfinity || (options.top <= 1 && realised.time >= known.time)) return;
+  known.time = std::min(known.time, realised.time);
+  const auto place = std::upper_bound(known.plans.begin(), known.plans.end(), realised.time,
+                                      [](double time, const auto& other) { return time < other.first; });
+  known.plans.insert(place, {realised.time, finish(problem, space, realised)});
+  if (known.plans.size() > static_cast<std::size_t>(std::max(1, options.top))) known.plans.pop_back();
+}
+
 /// Branch and bound over one space.
 class Engine {
  public:
@@ -57,9 +76,16 @@ class Engine {
   /// budget: work after which the remaining gap is left open.
   void run(std::int64_t budget) {
     budget_ = work() + budget;
-    seed();
-    refine();
-    known_.bound = bound();
+    tables_.stop_when([this, budget] { return stopped() || tables_.work() > budget; });
+    try {
+      seed();
+      sound_ = bound();
+      refine();
+      sound_ = bound();
+    } catch (const SearchStopped&) {
+      // Parts of the space may be in nobody's hands: the bound is the last one that covered all.
+    }
+    known_.bound = std::min(sound_, incumbent());
   }
 
  private:
@@ -67,8 +93,8 @@ class Engine {
 
   /// Work so far in units of one transition, each kind at what it costs: a count, so that every machine ends alike.
   [[nodiscard]] std::int64_t work() const {
-    constexpr std::int64_t kBranch = 5'000'000;
-    constexpr std::int64_t kCandidate = 20'000;
+    constexpr std::int64_t kBranch = 400'000;
+    constexpr std::int64_t kCandidate = 2'000;
     return report_.transitions + kBranch * report_.branches + kCandidate * report_.candidates;
   }
 
@@ -170,14 +196,7 @@ class Engine {
     keep(realise(tables_, std::move(sorted), options_.top > 1 ? kInfinity : incumbent(), kPlacementsTried));
   }
 
-  void keep(const Realised& realised) {
-    if (realised.time == kInfinity || (options_.top <= 1 && realised.time >= known_.time)) return;
-    known_.time = std::min(known_.time, realised.time);
-    const auto place = std::upper_bound(known_.plans.begin(), known_.plans.end(), realised.time,
-                                        [](double time, const auto& other) { return time < other.first; });
-    known_.plans.insert(place, {realised.time, finish(problem_, space_, realised)});
-    if (known_.plans.size() > static_cast<std::size_t>(std::max(1, options_.top))) known_.plans.pop_back();
-  }
+  void keep(const Realised& realised) { keep_plan(problem_, space_, options_, realised, known_); }
 
   [[nodiscard]] double bound() const {
     double least = incumbent();
@@ -208,6 +227,7 @@ class Engine {
       if (next == nodes_.end() || next->exhausted) return;
       if (bound() * (1.0 + problem_.job.tolerance) >= incumbent()) return;
       if (work() > budget_) return;
+      sound_ = bound();
       advance(static_cast<std::size_t>(next - nodes_.begin()));
       report_progress();
     }
@@ -317,6 +337,7 @@ class Engine {
   Knowledge& known_;
   SearchReport& report_;
   std::int64_t budget_ = 0;
+  double sound_ = 0.0;   // a bound over the whole space
   std::set<std::vector<Candidate>> scored_;
   std::vector<Node> nodes_;
 };
@@ -336,10 +357,9 @@ std::vector<Space> spaces_to_search(const Problem& problem) {
   return spaces;
 }
 
-SearchResult result_of(const Problem& problem, Knowledge& known, bool whole_space) {
+SearchResult result_of(const Problem& problem, Knowledge& known) {
   SearchResult result;
-  // What was proved over a coarser space says nothing about the whole one.
-  double proved = std::max(rate_bound(problem).value(), whole_space ? known.bound : 0.0);
+  double proved = std::max(rate_bound(problem).value(), known.bound);
   for (auto& [time, plan] : known.plans) {
     proved = std::min(proved, plan.iteration_time.value());
     plan.lower_bound = Seconds{proved};
@@ -354,22 +374,68 @@ SearchResult result_of(const Problem& problem, Knowledge& known, bool whole_spac
   return result;
 }
 
+/// The pipelines of a plan as candidates of a space.
+std::vector<Candidate> candidates_of(const Space& space, const Plan& plan) {
+  std::vector<Candidate> candidates;
+  for (const PipelinePlan& pipeline : plan.pipelines) {
+    Candidate candidate;
+    candidate.micro_batch = pipeline.micro_batch;
+    for (const StagePlan& stage : pipeline.stages) {
+      const Port port{stage.node_group, static_cast<int>(stage.devices.size())};
+      const auto place = std::find(space.ports.begin(), space.ports.end(), port);
+      check_invariant(place != space.ports.end(), "the port of a stage in the whole space");
+      candidate.stages.push_back({static_cast<int>(place - space.ports.begin()),
+                                  {stage.tensor_parallel, stage.data_parallel}, stage.layers});
+    }
+    candidates.push_back(std::move(candidate));
+  }
+  return candidates;
+}
+
+/// Bounds the whole space by prices, and looks for better plans there.
+void improve_by_columns(const Problem& problem, const SearchOptions& options, Knowledge& known) {
+  const Space space = make_space(problem);
+  StageRows rows(problem, space.max_stages, options.threads);
+  SearchTables tables(rows, space);
+  ColumnInput input;
+  input.low = std::max(known.bound, rate_bound(problem).value());
+  input.incumbent = known.time;
+  for (const auto& [time, plan] : known.plans) {
+    for (Candidate& candidate : candidates_of(space, plan)) input.seeds.push_back(std::move(candidate));
+  }
+  input.threads = options.threads;
+  input.budget = options.proof_budget / kColumnShare;
+  tables.stop_when(options.stop);
+  input.progress = [&](double bound) {
+    if (options.progress) options.progress({known.time, bound, known.report.transitions});
+  };
+  const ColumnResult result = search_columns(tables, input);
+  known.bound = result.bound;
+  known.stopped = known.stopped || result.stopped;
+  known.report.transitions += result.work;
+  known.report.candidates += result.candidates;
+  for (const Realised& realised : result.found) keep_plan(problem, space, options, realised, known);
+}
+
 }  // namespace
 
 SearchResult find_plan(const Problem& problem, const SearchOptions& options) {
   Knowledge known;
-  bool whole_space = false;
-  if (!batch_reachable(problem.job)) return result_of(problem, known, whole_space);
+  if (!batch_reachable(problem.job)) return result_of(problem, known);
   const std::vector<Space> spaces = spaces_to_search(problem);
   StageRows rows(problem, spaces.empty() ? 1 : spaces.back().max_stages, options.threads);
   for (const Space& space : spaces) {
     if (known.stopped) break;
     const bool finest = space.coarseness == 1;
-    // The coarser spaces only have to give a good incumbent.
-    Engine(rows, options, space, known).run(finest ? options.proof_budget : options.proof_budget / 20);
-    whole_space = finest;
+    // The coarser spaces only have to give a good incumbent; what they prove says nothing about the whole space.
+    Engine(rows, options, space, known).run(finest ? options.proof_budget : options.proof_budget / kCoarseShare);
+    if (!finest) known.bound = 0.0;
   }
-  return result_of(problem, known, whole_space);
+  const double enough = std::max(problem.job.tolerance, kColumnGap);
+  if (!known.stopped && known.time < kInfinity && known.bound * (1.0 + enough) < known.time) {
+    improve_by_columns(problem, options, known);
+  }
+  return result_of(problem, known);
 }
 
 }  // namespace hpplan

@@ -32,7 +32,7 @@ struct SearchOptions {
   std::function<void(const SearchProgress&)> progress;
   /// Work, in DP transitions or what costs as much, after which the proof ends and the remaining gap is reported. A
   /// count and not a time, so that every machine ends alike.
-  std::int64_t proof_budget = 6'000'000'000;
+  std::int64_t proof_budget = 500'000'000;
 };
 
 /// What may differ between runs and machines, or explains a search; never part of a plan.
@@ -62,8 +62,12 @@ struct SearchResult {
 /// bound cannot separate at the end is enumerated. All comparisons are made in one order, so the answer does not
 /// depend on threads.
 ///
-/// The space is cut to stages of at least 1/2, 1/4, .. of a node when the cluster has more than some hundred resource
-/// vectors; the bound then comes from the best rate of every device type and stays valid for the whole space.
+/// When the cluster has more than some hundred resource vectors, the tables only search the spaces whose stages are
+/// multiples of 2, 4, .. devices, for a good plan. Where they leave a gap, prices per device bound the whole space and
+/// find more plans (column_engine.hpp); their work depends on the ports and not on the number of devices.
+///
+/// Work: a pipeline table costs O(stages * layers^2 * ports^2 * splits * vectors), a price O(stages * layers^2 * ports^2 *
+/// splits * frontier). Both stop at `proof_budget`, so the counted work does not grow with the cluster beyond it.
 [[nodiscard]] SearchResult find_plan(const Problem& problem, const SearchOptions& options);
 
 }  // namespace hpplan

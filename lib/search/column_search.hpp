@@ -1,0 +1,109 @@
+#pragma once
+
+#include <memory>
+#include <queue>
+#include <map>
+#include <vector>
+
+#include "search/packing_lp.hpp"
+#include "search/pricing.hpp"
+
+namespace hpplan {
+
+/// The global problem with prices instead of resource vectors (search-notes C.11): pipelines are columns of a packing
+/// problem over the devices of every node group, and its linear relaxation bounds the samples that any plan finishes by
+/// a time. Work does not grow with the number of devices, only with the number of ports.
+class ColumnSearch {
+ public:
+  /// Plans with `pipelines` pipelines; nothing slower than `limit` is of interest, now or later.
+  ColumnSearch(SearchTables& tables, PipelineCount pipelines, double limit, int threads);
+
+  /// A time at least `low`, itself a bound, that no plan beats; from the sheets alone, so it is quick. Call it first.
+  [[nodiscard]] double first_bound(double low);
+
+  enum class Answer { Impossible, Possible };
+  /// Impossible: no plan finishes the global batch by `target` (proved). Possible: the relaxation finishes it.
+  [[nodiscard]] Answer can_finish(double target);
+  /// Samples that the relaxation finishes by the target asked for last (an upper bound if Impossible).
+  [[nodiscard]] double samples() const { return samples_; }
+
+  /// Offers a pipeline as a column.
+  void offer(const Candidate& candidate) { add(candidate, 0.0); }
+
+  /// Adds every column (cheapest of its micro-batch size, stage count and micro-batch range) that is within `loss` of
+  /// being worth its price by `target`.
+  void harvest(double target, double loss);
+
+  /// Pipelines out of the known columns that finish the batch by `target` and fit the devices, as far as counts tell;
+  /// empty if the known ones do not.
+  [[nodiscard]] std::vector<Candidate> assemble(double target);
+
+  [[nodiscard]] double limit() const { return limit_; }
+  /// Transitions of all DPs, each pricing counted with what it costs beside them.
+  [[nodiscard]] std::int64_t work() const { return transitions_ + kPricing * priced_; }
+
+ private:
+  static constexpr std::int64_t kPricing = 2000;
+  struct Column {
+    Candidate candidate;
+    PipelineTimer timer;
+    std::vector<double> use;   // of every row
+    double tail = 0.0;
+    double relaxed = 0.0;      // samples that the relaxation makes of it by the current target
+    int vector = 0;            // of the resource space
+  };
+  /// A part of the columns: one micro-batch size, number of stages and range of micro-batches.
+  struct Cell {
+    std::size_t size = 0;
+    int stages = 0;
+    int first = 0;             // micro-batches
+    int last = 0;
+    double price = 0.0;        // of the cheapest at `first`, a lower bound for all
+    bool priced = false;       // by the DP, not only by the sheet
+
+    friend auto operator<=>(const Cell&, const Cell&) = default;
+  };
+  /// One look at all columns at one target and one set of prices.
+  struct Pass {
+    double target = 0.0;
+    const Prices* prices = nullptr;
+    double ratio = 0.0;        // cells worth no more are dropped
+    std::map<std::pair<std::size_t, int>, std::shared_ptr<const Pricer::Sheet>> sheets;   // [size, micro-batches]
+    std::priority_queue<std::pair<double, Cell>> cells;   // by worth
+  };
+
+  /// Looks at all cells whose pipelines may be worth more than `ratio` samples for the price of one; adds what it
+  /// finds. Returns a ratio that no pipeline exceeds. `deep` splits cells until the answer is sharp.
+  enum class Depth { Sharp, Harvest };
+  double price_all(double target, const Prices& prices, double ratio, double known, Depth depth);
+  void open_cells(Pass& pass);
+  void fill_sheets(Pass& pass, const std::vector<std::pair<std::size_t, int>>& keys);
+  void keep(Pass& pass, const Cell& cell) const;
+  void split(Pass& pass, const Cell& cell) const;
+  [[nodiscard]] double worth_of(const Cell& cell) const;
+  void add(Candidate candidate, double relaxed);
+  [[nodiscard]] double sheet_bound(double target, const Prices& prices, int cuts_per_octave) const;
+  void calibrate(double target);
+  void value_columns(double target);
+  [[nodiscard]] std::vector<std::size_t> pack(const std::vector<std::pair<int, std::int64_t>>& items) const;
+  [[nodiscard]] int most_samples(Column& column, double target);
+  [[nodiscard]] double needed() const;
+  [[nodiscard]] double stock_worth(const Prices& prices) const;
+
+  SearchTables* tables_;
+  PipelineCount pipelines_;
+  double limit_;
+  int threads_;
+  std::vector<std::unique_ptr<StageMenu>> menus_;
+  std::vector<Pricer> pricers_;
+  std::vector<double> stock_;
+  Prices center_;                // of the best bound so far
+  std::vector<Column> columns_;
+  std::map<Candidate, std::size_t> known_;
+  std::unique_ptr<PackingLp> lp_;
+  double samples_ = 0.0;
+  std::int64_t transitions_ = 0;
+  std::int64_t priced_ = 0;
+};
+
+}  // namespace hpplan

@@ -1,0 +1,361 @@
+#include "search/pricing.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace hpplan {
+
+namespace {
+
+/// Comparisons that drop something allow for rounding: a bound must never exceed the truth.
+constexpr double kRound = 1e-9;
+/// Points of a frontier that differ by less than this part of a stage's time are merged into a better one.
+constexpr double kMergeSum = 3e-2;
+constexpr double kMergeWindow = 2e-3;
+/// Rounds of tightening the window limit; it moves little after the second.
+constexpr int kRounds = 3;
+
+}  // namespace
+
+Pricer::Pricer(const StageMenu& menu, int min_stages, int max_stages)
+    : menu_(&menu), min_stages_(std::max(1, min_stages)), max_stages_(max_stages) {}
+
+Pricer::Sheet Pricer::sheet(int micro_batches, double limit, const Prices& prices) const {
+  Sheet sheet;
+  sheet.micro_batches_ = micro_batches;
+  sheet.limit_ = limit;
+  sheet.prices_ = prices;
+  for (const Port& port : menu_->ports()) {
+    sheet.port_price_.push_back(prices.device[static_cast<std::size_t>(port.group)] * port.devices);
+  }
+  std::vector<int> order(menu_->ports().size());   // ascending in price: the first that fits is the cheapest
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    return sheet.port_price_[static_cast<std::size_t>(a)] < sheet.port_price_[static_cast<std::size_t>(b)];
+  });
+  const double most_time = limit * (1.0 + kRound);
+  const auto fits = [&](int port, int range, int in_flight) {
+    const auto options = menu_->at(port, range, in_flight);
+    return std::any_of(options.begin(), options.end(), [&](const MenuOption& option) {
+      return micro_batches * option.time + option.tail <= most_time;
+    });
+  };
+  const int layers = menu_->layers();
+  const RangeClasses& ranges = menu_->ranges();
+  std::vector<double> rest(static_cast<std::size_t>(layers) + 1, kInfinity);   // [layer]: of the last k stages
+  rest[static_cast<std::size_t>(layers)] = prices.pipeline;
+  for (int k = 1; k <= max_stages_; ++k) {
+    const int in_flight = std::min({k, micro_batches, menu_->depth()});
+    if (static_cast<int>(sheet.stage_price_.size()) < in_flight) {
+      std::vector<double> stage(static_cast<std::size_t>(ranges.count()), kInfinity);
+      for (int c = 0; c < ranges.count(); ++c) {
+        const auto port = std::find_if(order.begin(), order.end(), [&](int p) { return fits(p, c, in_flight); });
+        if (port != order.end()) stage[static_cast<std::size_t>(c)] = sheet.port_price_[static_cast<std::size_t>(*port)];
+      }
+      sheet.work_ += ranges.count();
+      sheet.stage_price_.push_back(std::move(stage));
+    }
+    const std::vector<double>& stage = sheet.stage_price_[static_cast<std::size_t>(in_flight) - 1];
+    std::vector<double> next(rest.size(), kInfinity);
+    bool any = false;
+    for (int layer = 0; layer < layers; ++layer) {
+      double best = kInfinity;
+      for (int end = layer + 1; end <= layers; ++end) {
+        const double after = rest[static_cast<std::size_t>(end)];
+        if (after == kInfinity) continue;
+        best = std::min(best, after + stage[static_cast<std::size_t>(ranges.of(layer, end))]);
+      }
+      next[static_cast<std::size_t>(layer)] = best;
+      any = any || best < kInfinity;
+    }
+    sheet.work_ += layers;
+    if (!any) break;
+    sheet.least_.push_back(k >= min_stages_ ? next[0] : kInfinity);
+    rest = std::move(next);
+  }
+  return sheet;
+}
+
+/// The DP of one (m, p): for the suffixes of k stages that start at a layer on a port, the Pareto frontier of
+/// (price, S, largest window excess over lambda).
+class Pricer::Table {
+ public:
+  Table(const StageMenu& menu, const Sheet& sheet, int p, double budget)
+      : menu_(menu), sheet_(sheet), p_(p), m_(sheet.micro_batches_), budget_(budget * (1.0 + kRound)),
+        layers_(menu.layers()), ports_(static_cast<int>(menu.ports().size())),
+        limit_(sheet.limit_ * (1.0 + kRound)) {
+    least_sums_.assign(static_cast<std::size_t>(p_) + 1, 0.0);
+    price_prefixes();
+  }
+
+  Priced run() {
+    Priced priced;
+    if (prefix(0, p_) > 0.0) return priced;
+    double rate = kInfinity;
+    for (int round = 0; round < kRounds; ++round) {
+      const double tighter = window_rate();
+      if (tighter > rate * (1.0 - 2e-4) && round > 0) break;
+      rate = tighter;
+      fill(rate);
+      const Point* best = cheapest();
+      priced.work = work_;
+      if (best == nullptr) {
+        priced.price = kInfinity;
+        return priced;
+      }
+      priced.price = best->price;
+      if (!measure()) break;
+    }
+    trace(priced);
+    return priced;
+  }
+
+ private:
+  struct Point {
+    double price = 0.0;
+    double sum = 0.0;      // S: of this stage and all after it, with their links
+    double window = 0.0;   // largest excess over lambda of a window that starts here
+    std::int32_t variant = 0;
+    std::int32_t next_layer = 0;
+    std::int16_t next_port = 0;
+    std::int32_t next_point = 0;
+  };
+  using Frontier = std::vector<Point>;
+
+  [[nodiscard]] Frontier& frontier(int k, int layer, int port) {
+    return frontiers_[(static_cast<std::size_t>(k - 1) * static_cast<std::size_t>(layers_) +
+                       static_cast<std::size_t>(layer)) *
+                          static_cast<std::size_t>(ports_) +
+                      static_cast<std::size_t>(port)];
+  }
+  /// Least price of the first p - k stages when they hold the layers before `layer`.
+  [[nodiscard]] double prefix(int layer, int k) const {
+    return prefixes_[static_cast<std::size_t>(k)][static_cast<std::size_t>(layer)];
+  }
+  [[nodiscard]] int in_flight(int k) const { return std::min({k, m_, menu_.depth()}); }
+
+  void price_prefixes() {
+    prefixes_.assign(static_cast<std::size_t>(p_) + 1,
+                     std::vector<double>(static_cast<std::size_t>(layers_) + 1, kInfinity));
+    prefixes_[static_cast<std::size_t>(p_)][0] = 0.0;
+    for (int k = p_ - 1; k >= 1; --k) {
+      const std::vector<double>& stage = sheet_.stage_price_[static_cast<std::size_t>(in_flight(k + 1)) - 1];
+      for (int layer = 1; layer < layers_; ++layer) {
+        double best = kInfinity;
+        for (int first = 0; first < layer; ++first) {
+          const double before = prefixes_[static_cast<std::size_t>(k) + 1][static_cast<std::size_t>(first)];
+          if (before == kInfinity) continue;
+          best = std::min(best, before + stage[static_cast<std::size_t>(menu_.ranges().of(first, layer))]);
+        }
+        prefixes_[static_cast<std::size_t>(k)][static_cast<std::size_t>(layer)] = best;
+      }
+    }
+  }
+
+  /// lambda: the largest average that a window of a pipeline within the limit can have.
+  [[nodiscard]] double window_rate() const {
+    const double time = limit_ - menu_.least_tail();
+    double rate = 0.0;
+    for (int w = 1; w <= p_; ++w) {
+      const int around = m_ - 1 - w;
+      if (around <= 0) return kInfinity;
+      rate = std::max(rate, (time - least_sum(p_) - least_sum(w) + 2.0 * menu_.link_cap()) / around);
+    }
+    return rate * (1.0 + kRound);
+  }
+  [[nodiscard]] double least_sum(int k) const { return least_sums_[static_cast<std::size_t>(k)]; }
+
+  void fill(double rate) {
+    frontiers_.resize(static_cast<std::size_t>(p_) * static_cast<std::size_t>(layers_) * static_cast<std::size_t>(ports_));
+    for (Frontier& points : frontiers_) points.clear();
+    merge_sum_ = kMergeSum * (limit_ / m_);
+    merge_window_ = kMergeWindow * (limit_ / m_);
+    for (int layer = p_ - 1; layer < layers_; ++layer) {
+      for (int port = 0; port < ports_; ++port) {
+        const double price = sheet_.port_price_[static_cast<std::size_t>(port)] + sheet_.prices_.pipeline;
+        if (price + prefix(layer, 1) > budget_) continue;
+        for (const MenuOption& option : menu_.at(port, menu_.ranges().of(layer, layers_), 1)) {
+          if (!fits(option, 1, 0.0)) continue;
+          const double window = rate == kInfinity ? -kInfinity : option.time - rate;
+          if (window > 0.0) continue;
+          add(frontier(1, layer, port), {price, option.time, window, option.variant, layers_, 0, 0});
+        }
+      }
+    }
+    for (int k = 2; k <= p_; ++k) prepend(k, rate);
+  }
+
+  [[nodiscard]] double cheapest_rest(int k, int layer) {
+    double least = kInfinity;
+    for (int port = 0; port < ports_; ++port) {
+      const Frontier& points = frontier(k, layer, port);
+      if (!points.empty()) least = std::min(least, points.front().price);
+    }
+    return least;
+  }
+
+  void prepend(int k, double rate) {
+    const int depth = in_flight(k);
+    const int first_layer = k == p_ ? 0 : p_ - k;
+    const int last_layer = k == p_ ? 0 : layers_ - k;
+    const std::vector<double>& stage_price = sheet_.stage_price_[static_cast<std::size_t>(depth) - 1];
+    for (int next_layer = p_ - k + 1; next_layer <= layers_ - k + 1; ++next_layer) {
+      const double rest = cheapest_rest(k - 1, next_layer);
+      if (rest == kInfinity) continue;
+      for (int layer = first_layer; layer <= std::min(last_layer, next_layer - 1); ++layer) {
+        const double before = prefix(layer, k);
+        const int range = menu_.ranges().of(layer, next_layer);
+        if (before + stage_price[static_cast<std::size_t>(range)] + rest > budget_) continue;
+        for (int port = 0; port < ports_; ++port) {
+          const double own = sheet_.port_price_[static_cast<std::size_t>(port)];
+          const double affordable = budget_ - before - own;
+          if (rest > affordable) continue;
+          for (const MenuOption& option : menu_.at(port, range, depth)) {
+            if (m_ * option.time + option.tail > limit_) continue;
+            extend(k, {layer, next_layer, port, option}, own, affordable, rate);
+          }
+        }
+      }
+    }
+  }
+
+  struct Stage {
+    int layer = 0;
+    int next_layer = 0;
+    int port = 0;
+    MenuOption option;
+  };
+
+  void extend(int k, const Stage& stage, double own, double affordable, double rate) {
+    Frontier& to = frontier(k, stage.layer, stage.port);
+    const double time = stage.option.time;
+    for (int next_port = 0; next_port < ports_; ++next_port) {
+      const Frontier& rest = frontier(k - 1, stage.next_layer, next_port);
+      if (rest.empty()) continue;
+      const double link = menu_.transfer(stage.port, next_port);
+      if (link == kInfinity) continue;
+      const double capped = 2.0 * std::min(link, menu_.link_cap());
+      for (std::size_t i = 0; i < rest.size(); ++i) {
+        const Point& next = rest[i];
+        if (next.price > affordable) break;   // ascending in price
+        ++work_;
+        const double after = 2.0 * link + next.sum;
+        if (!fits(stage.option, k, after)) continue;
+        double window = -kInfinity;
+        if (rate < kInfinity) {
+          window = time - rate + std::max(0.0, capped + next.window);
+          if (window > 0.0) continue;
+          // Below this it can no longer matter to the stage before.
+          window = std::max(window, -2.0 * menu_.link_cap());
+        }
+        add(to, {own + next.price, time + after, window, stage.option.variant, stage.next_layer,
+                 static_cast<std::int16_t>(next_port), static_cast<std::int32_t>(i)});
+      }
+    }
+  }
+
+  /// The conditions on one stage with k - 1 stages after it that take `after` (R) in all.
+  [[nodiscard]] bool fits(const MenuOption& option, int k, double after) const {
+    const double sum = std::max(least_sum(p_), option.time + after);
+    const double time = limit_ - option.tail;
+    if (m_ > k) return sum + (m_ - k) * option.time + after <= time && m_ * option.time <= time;
+    return sum + (m_ - 1) * 0.5 * option.time <= time;
+  }
+
+  /// Keeps the frontier ascending in price. A point that is hardly better than a cheaper one is merged into it, with the
+  /// better of both values: the frontier stays small and the prices stay lower bounds.
+  void add(Frontier& points, const Point& point) {
+    std::size_t place = points.size();
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      Point& known = points[i];
+      if (known.price > point.price) {
+        place = i;
+        break;
+      }
+      if (known.sum <= point.sum + merge_sum_ && known.window <= point.window + merge_window_) {
+        known.sum = std::min(known.sum, point.sum);
+        known.window = std::min(known.window, point.window);
+        return;
+      }
+    }
+    std::size_t kept = place;
+    for (std::size_t i = place; i < points.size(); ++i) {
+      if (points[i].sum >= point.sum && points[i].window >= point.window) continue;
+      points[kept++] = points[i];
+    }
+    points.resize(kept);
+    points.insert(points.begin() + static_cast<std::ptrdiff_t>(place), point);
+  }
+
+  const Point* cheapest() {
+    const Point* best = nullptr;
+    for (int port = 0; port < ports_; ++port) {
+      const Frontier& points = frontier(p_, 0, port);
+      if (points.empty() || (best != nullptr && points.front().price >= best->price)) continue;
+      best = &points.front();
+      best_port_ = port;
+    }
+    return best;
+  }
+
+  /// Notes the least S of every suffix length; whether that tightens anything.
+  bool measure() {
+    bool tighter = false;
+    for (int k = 1; k <= p_; ++k) {
+      double least = kInfinity;
+      for (int layer = 0; layer < layers_; ++layer) {
+        for (int port = 0; port < ports_; ++port) {
+          for (const Point& point : frontier(k, layer, port)) least = std::min(least, point.sum);
+        }
+      }
+      double& known = least_sums_[static_cast<std::size_t>(k)];
+      const double sound = least * (1.0 - kRound);
+      tighter = tighter || sound > known * (1.0 + 1e-3);
+      known = std::max(known, sound);
+    }
+    return tighter;
+  }
+
+  void trace(Priced& priced) {
+    priced.candidate.micro_batch = menu_.micro_batch();
+    int port = best_port_;
+    int layer = 0;
+    const Point* point = &frontier(p_, 0, port).front();
+    for (int k = p_; k >= 1; --k) {
+      splits_.push_back(point->variant);
+      priced.candidate.stages.push_back({menu_.space_port(port), {}, {layer, point->next_layer}});
+      if (k == 1) break;
+      const Frontier& rest = frontier(k - 1, point->next_layer, point->next_port);
+      layer = point->next_layer;
+      port = point->next_port;
+      point = &rest[static_cast<std::size_t>(point->next_point)];
+    }
+    for (std::size_t s = 0; s < splits_.size(); ++s) {
+      priced.candidate.stages[s].split = menu_.split(splits_[s]);
+    }
+  }
+
+  const StageMenu& menu_;
+  const Sheet& sheet_;
+  int p_;
+  int m_;
+  double budget_;
+  int layers_;
+  int ports_;
+  double limit_;
+  double merge_sum_ = 0.0;
+  double merge_window_ = 0.0;
+  int best_port_ = 0;
+  std::vector<std::vector<double>> prefixes_;
+  std::vector<double> least_sums_;
+  std::vector<Frontier> frontiers_;
+  std::vector<int> splits_;
+  std::int64_t work_ = 0;
+};
+
+Pricer::Priced Pricer::cheapest(const Sheet& sheet, int p, double budget) const {
+  return Table(*menu_, sheet, p, budget).run();
+}
+
+}  // namespace hpplan

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "search/stage_menu.hpp"
+
+namespace hpplan {
+
+/// What one device of each node group, and the right to one more pipeline, are worth in samples.
+struct Prices {
+  std::vector<double> device;
+  double pipeline = 0.0;
+};
+
+/// The cheapest pipelines of one micro-batch size that run m micro-batches within a time, at given prices
+/// (search-notes C.11). Nothing depends on how many devices the cluster has.
+///
+/// Every price is a lower bound: it belongs to a relaxed pipeline, whose stages j = 0..p-1 have times t_j and links c_j
+/// that satisfy (R_j = sum_{i>j} t_i + 2 sum_{i>=j} c_i, S_j = t_j + R_j, w_j = p - j, limit T after the tails)
+///     S_0 + (m - w_j) t_j + R_j <= T                              one stage, m > w_j (search-notes C.5)
+///     S_0 - t_j + (m + 1) / 2 t_j <= T                            one stage, m <= w_j
+///     sum of window [j..k] + links inside <= (k - j + 1) lambda   every window
+/// where lambda is the largest window average that any pipeline within T can have. Proof of the last: let [j..k] be the
+/// window of largest average. A path that goes q = floor(M / n) times around it and once around its first M mod n
+/// stages, M = m - 1 - w_j and n = k - j + 1, takes S_0 + S_j + q n lambda + (the part), and the part is at least
+/// (M mod n) lambda - 2 c for the link that it stops at, as the rest of the window averages at most lambda. So
+/// lambda <= (T - S_0 - S_j + 2 c) / (m - 1 - w_j). S_0 and S_j are bounded by what the DP itself finds.
+class Pricer {
+ public:
+  /// The menu must outlive the pricer. Safe to use from several threads.
+  Pricer(const StageMenu& menu, int min_stages, int max_stages);
+
+  /// A first bound for one number of micro-batches: the least price over stages that fit on their own.
+  class Sheet {
+   public:
+    [[nodiscard]] int micro_batches() const { return micro_batches_; }
+    /// Number of stages of the deepest pipeline that may exist.
+    [[nodiscard]] int stages() const { return static_cast<int>(least_.size()); }
+    /// Least price of a pipeline of p stages; infinity if none exists.
+    [[nodiscard]] double least(int p) const { return least_[static_cast<std::size_t>(p - 1)]; }
+    [[nodiscard]] std::int64_t work() const { return work_; }
+
+   private:
+    friend class Pricer;
+    int micro_batches_ = 1;
+    double limit_ = 0.0;
+    Prices prices_;
+    std::vector<double> port_price_;
+    std::vector<std::vector<double>> stage_price_;   // [in flight - 1][range class]
+    std::vector<double> least_;                      // [p - 1]
+    std::int64_t work_ = 0;
+  };
+  [[nodiscard]] Sheet sheet(int micro_batches, double limit, const Prices& prices) const;
+
+  struct Priced {
+    double price = kInfinity;   // no pipeline of p stages is cheaper; infinity: none within the budget
+    Candidate candidate;        // the relaxed pipeline of this price
+    std::int64_t work = 0;      // transitions
+  };
+  /// The cheapest relaxed pipeline of exactly p stages among those that cost at most `budget`.
+  [[nodiscard]] Priced cheapest(const Sheet& sheet, int p, double budget) const;
+
+  [[nodiscard]] const StageMenu& menu() const { return *menu_; }
+
+ private:
+  class Table;
+
+  const StageMenu* menu_;
+  int min_stages_;
+  int max_stages_;
+};
+
+}  // namespace hpplan
