@@ -71,4 +71,12 @@ sbatch --wait --array=1-3 --output="$work/job-%a.log" \
   --export=ALL,SPEC="$spec",OUT="$work/array",HPPLAN="$hpplan" "$source_dir/configs/sweeps/array.sbatch" >/dev/null ||
   { cat "$work"/job-*.log; fail "array.sbatch"; }
 same array
+
+# Slurm itself says what a node list means.
+list='node[01-04,7],b[1-2]r[1-2],login'
+scontrol show hostnames "$list" | sort >"$work/names"
+"$hpplan" cluster import --slurm "$list" --slurm-tasks '8(x10)' --device a100-80gb --intra-bandwidth '100 GB/s' \
+  --inter-bandwidth '25 GB/s' --quiet | sed -n 's/.*node_names: \[\(.*\)\]/\1/p' | tr -d '" ' | tr ',' '\n' | sort | cmp - "$work/names" ||
+  fail "node list"
+echo "node list: ok"
 echo "ok"

@@ -55,6 +55,14 @@ TEST_CASE("what an import lacks is asked for by option, with exit code 2", "[cli
   CHECK(run_hpplan("model import missing.json").code == 2);
 }
 
+TEST_CASE("case A20: a hostfile that is missing or empty is an error, not a cluster of one machine", "[cli]") {
+  const CommandResult missing = run_hpplan("cluster import no-such-hostfile --device a100-80gb");
+  CHECK(missing.code == 2);
+  CHECK(missing.out.empty());
+  CHECK(missing.err.find("no-such-hostfile: error: cannot be opened") == 0);
+  CHECK(run_hpplan("cluster import - --device a100-80gb", "\n# none\n").err.find("<stdin>: error: no host in this file") == 0);
+}
+
 TEST_CASE("shown models and clusters read back", "[cli]") {
   const CommandResult model = run_hpplan("model show moe-8x7b");
   CHECK(run_hpplan("model show -", model.out).out == model.out);

@@ -116,6 +116,14 @@ TEST_CASE("case A22: all experts count for memory, top_k for compute", "[import]
   CHECK(active_parameters(model) - 65.0 * 4096.0 == Approx(12879659008.0).epsilon(1e-12));
 }
 
+TEST_CASE("case A22: with EP 8 a rank holds an eighth of the experts and all of the rest", "[import]") {
+  const ModelSpec model = import_model(kModels[7].config, "config.json", {}).model;
+  // 32 layers x 8 experts x 3 matrices of 4096 x 14336; the rest without the 65 norms.
+  const double experts = 32.0 * 8 * 3 * 4096 * 14336;
+  CHECK(experts / 8 == 5637144576.0);
+  CHECK(total_parameters(model) - experts - 65.0 * 4096.0 == 1605369856.0);
+}
+
 TEST_CASE("what a config does not say is a stated default or asked for by name", "[import]") {
   const ImportedModel imported = import_model(kModels[2].config, "config.json", {});
   CHECK(imported.model.sequence == 4096);
