@@ -92,6 +92,8 @@ std::vector<std::string> profile_notes(const Problem& problem) {
       continue;
     }
     if (profile->synthesized) notes.push_back(concat(type.name, ": the profile is synthesized, not measured"));
+    const std::vector<std::string> ends = problem.profiles.unmeasured_ends(problem.model, type);
+    if (!ends.empty()) notes.push_back(concat(type.name, ": the profile has no ", join(ends, " and no "), "; modelled instead"));
     add_gap_notes(problem, type, problem.costs.degrees(g), notes);
   }
   for (const DeviceProfile& profile : problem.profiles.profiles()) {

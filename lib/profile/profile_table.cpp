@@ -297,6 +297,16 @@ std::optional<Seconds> ProfileTable::optimizer_time(const ModelSpec& model, cons
   return (above == measured.begin() ? above : std::prev(above))->second * parameters;
 }
 
+std::vector<std::string> ProfileTable::unmeasured_ends(const ModelSpec& model, const DeviceType& type) const {
+  const DeviceProfile* profile = find(model, type);
+  std::vector<std::string> names;
+  if (profile == nullptr || profile->synthesized) return names;
+  for (const LayerKind& kind : model.kinds) {
+    if (kind.role != LayerRole::Block && points_of(*profile, model, kind) == nullptr) names.push_back(kind.name);
+  }
+  return names;
+}
+
 std::vector<ProfileGap> ProfileTable::gaps(const ModelSpec& model, const DeviceType& type,
                                            const std::vector<int>& tensor_parallel,
                                            const std::vector<int>& samples) const {
@@ -308,6 +318,7 @@ std::vector<ProfileGap> ProfileTable::gaps(const ModelSpec& model, const DeviceT
       Provenance worst = Provenance::Measured;
       for (const LayerKind& kind : model.kinds) {
         const PointsByDegree* points = points_of(*profile, model, kind);
+        if (points == nullptr && kind.role != LayerRole::Block) continue;  // a whole kind, see unmeasured_ends
         const auto series = points == nullptr ? PointsByDegree::const_iterator{} : points->find(degree);
         if (points == nullptr || series == points->end() || count < series->second.begin()->first ||
             count > series->second.rbegin()->first) {

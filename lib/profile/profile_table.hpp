@@ -138,6 +138,10 @@ class ProfileTable {
                                              const std::vector<int>& tensor_parallel,
                                              const std::vector<int>& samples) const;
 
+  /// Names of the embedding and the head where a measured profile of the pair has no point of them: they are modelled.
+  /// `gaps` leaves them out: they would make a gap of every point.
+  [[nodiscard]] std::vector<std::string> unmeasured_ends(const ModelSpec& model, const DeviceType& type) const;
+
   /// The profile used for the pair, measured ones before synthesized ones; nullptr if there is none.
   [[nodiscard]] const DeviceProfile* find(const ModelSpec& model, const DeviceType& type) const;
 

@@ -130,6 +130,8 @@ TEST_CASE("profiles of Galvatron and timers of Megatron-LM are imported from a f
                            (folder / "p.json").string());
   CAPTURE(plan.text);
   CHECK(plan.code == 0);
+  CHECK(contains(plan.text, "note: a100-80gb: the profile has no embedding; modelled instead"));
+  CHECK(contains(plan.text, "note: a100-80gb: the profile lacks tp2 bs1, tp2 bs2; these are modelled"));
   fs::remove(folder / "computation_profiling_bf16_m_all.json");
   fs::remove(folder / "p.json");
   write(folder / "run.log", "(min, max) time across ranks (ms):\n    forward-compute ....: (1.0, x)\n");
