@@ -3,7 +3,6 @@
 #include "support/command.hpp"
 
 using namespace hpplan::testing;
-using Catch::Matchers::Contains;
 using hpplan::test::CommandResult;
 using hpplan::test::run_hpplan;
 

@@ -6,7 +6,6 @@
 #include "support/catch.hpp"
 #include "support/command.hpp"
 
-using Catch::Matchers::Contains;
 using hpplan::concat;
 using hpplan::test::CommandResult;
 using hpplan::test::file_text;

@@ -94,6 +94,6 @@ TEST_CASE("the plan reader says where a plan departs from the format", "[plan_re
   }));
   CAPTURE(from, to);
   const std::string faults = faults_of(with(text, from, to));
-  CHECK_THAT(faults, Catch::Matchers::Contains(message));
-  CHECK_THAT(faults, Catch::Matchers::Contains("plan.json:"));
+  CHECK_THAT(faults, Contains(message));
+  CHECK_THAT(faults, Contains("plan.json:"));
 }

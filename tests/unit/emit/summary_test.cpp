@@ -8,7 +8,6 @@
 
 using namespace hpplan;
 using namespace hpplan::testing;
-using Catch::Matchers::Contains;
 
 namespace {
 

@@ -8,7 +8,6 @@
 #include "support/schedules.hpp"
 
 using namespace hpplan;
-using Catch::Matchers::Contains;
 using namespace hpplan::testing;
 
 TEST_CASE("lists that wait for each other are reported with their cycle, not looped over", "[simulate]") {
