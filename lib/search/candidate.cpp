@@ -324,6 +324,7 @@ std::vector<double> placed_links(const Problem& problem, const PipelinePlan& pla
 Realised realise(SearchTables& tables, std::vector<Candidate> pipelines, double limit, int most_placements) {
   const Problem& problem = tables.problem();
   const int global_batch = problem.job.global_batch;
+  std::sort(pipelines.begin(), pipelines.end());   // one order, whoever found them
   Realised best;
   std::vector<PipelineTimer> ideal;
   for (const Candidate& pipeline : pipelines) ideal.emplace_back(tables, pipeline, best_links(tables, pipeline));
