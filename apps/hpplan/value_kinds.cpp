@@ -9,6 +9,7 @@
 #include "emit/export.hpp"
 #include "load.hpp"
 #include "schedule/table.hpp"
+#include "schedule_names.hpp"
 
 namespace hpplan {
 
@@ -59,7 +60,7 @@ ValueKind value_kind(const CLI::Option& option, const std::vector<std::string>& 
   if (name == "FAMILY") return {names_of(schedule_families()), false, false};
   if (name == "FAMILIES") {
     std::vector<std::string> names = names_of(schedule_families());
-    names.emplace_back("all-synchronous");
+    names.emplace_back(kAllSynchronous);
     return {std::move(names), false, false};
   }
   if (name == "TARGET") return {names_of(export_targets()), false, false};

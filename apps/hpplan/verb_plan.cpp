@@ -20,7 +20,7 @@
 #include "option_checks.hpp"
 #include "predict/plan_stamp.hpp"
 #include "problem_inputs.hpp"
-#include "schedule/table.hpp"
+#include "schedule_names.hpp"
 #include "search/schedule_choice.hpp"
 #include "verbs.hpp"
 
@@ -29,9 +29,6 @@ namespace hpplan {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-constexpr const char* kAllSynchronous = "all-synchronous";
-constexpr const char* kAdaptive = "1f1b-adaptive";
 
 struct PlanOptions {
   ProblemInputs inputs;
@@ -65,47 +62,10 @@ Bytes parse_bytes(const std::string& option, const std::string& text, Bytes fall
   return std::get<Bytes>(parsed);
 }
 
-void check_schedule_name(const std::string& name) {
-  std::vector<std::string> known = {kAllSynchronous};
-  for (const ScheduleFamily& family : schedule_families()) known.emplace_back(family.name);
-  if (std::find(known.begin(), known.end(), name) != known.end()) return;
-  const std::string nearest = nearest_name(name.substr(0, 64), known);
-  refuse("--schedule", concat("unknown schedule \"", name, "\""),
-         nearest.empty() ? concat("known: ", join(known, ", ")) : concat("did you mean \"", nearest, "\"?"));
-}
-
-/// The families asked for, each once. An asynchronous one changes what is trained, so it must be named, with a drift.
-std::vector<std::string> wanted_schedules(const PlanOptions& options) {
-  std::vector<std::string> wanted;
-  const auto add = [&](const std::string& name) {
-    if (std::find(wanted.begin(), wanted.end(), name) == wanted.end()) wanted.push_back(name);
-  };
-  for (const std::string& name : options.job.schedules) {
-    check_schedule_name(name);
-    if (name == kAllSynchronous) {
-      for (const std::string& family : synchronous_families()) {
-        if (family != kAdaptive) add(family);
-      }
-      continue;
-    }
-    if (schedule_family(name).stepping == Stepping::Asynchronous && !options.job.max_drift) {
-      refuse("--schedule", concat(name, " updates the weights while micro-batches are in flight"),
-             "say how many updates may come between a forward and its backward: --max-drift 1");
-    }
-    add(name);
-  }
-  if (options.in_flight == "adaptive") {
-    if (std::find(wanted.begin(), wanted.end(), "1f1b") == wanted.end()) {
-      refuse("--in-flight", "adaptive changes 1f1b, which --schedule does not allow", "add 1f1b to --schedule");
-    }
-    add(kAdaptive);
-  }
-  return wanted;
-}
-
 Job make_job(const PlanOptions& options) {
   Job job = options.job;
-  job.schedules = wanted_schedules(options);
+  const InFlight in_flight = options.in_flight == "adaptive" ? InFlight::Adaptive : InFlight::Standard;
+  job.schedules = wanted_schedules("--schedule", options.job, in_flight);
   if (!options.pipelines.empty()) job.constraints.pipelines = parse_count_limit("--pipelines", options.pipelines);
   if (!options.stages.empty()) job.constraints.stages = parse_count_limit("--stages", options.stages);
   job.constraints.allow_recompute = !options.no_recompute;

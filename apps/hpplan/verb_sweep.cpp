@@ -12,13 +12,15 @@
 #include "base/text.hpp"
 #include "emit/report_json.hpp"
 #include "emit/sweep_summary.hpp"
+#include "io/job_reader.hpp"
 #include "io/digest.hpp"
 #include "io/sweep_reader.hpp"
 #include "load.hpp"
 #include "load_table.hpp"
 #include "option_checks.hpp"
 #include "predict/evaluate.hpp"
-#include "search/engine.hpp"
+#include "schedule_names.hpp"
+#include "search/schedule_choice.hpp"
 #include "sweep/runner.hpp"
 #include "verbs.hpp"
 
@@ -77,7 +79,7 @@ std::string limit_text(const CountLimit& limit) { return concat(limit.min, "..",
 std::string job_text(const Job& job) {
   std::string text = concat("batch ", job.global_batch, " tolerance ", shortest(job.tolerance), " margin ", job.memory_margin.count(),
                             " overhead ", job.framework_overhead.count(), " sharding ", static_cast<int>(job.optimizer_sharding),
-                            " overlap ", job.overlap_gradient_sync, " schedules ", join(job.schedules, ","), " micro");
+                            " overlap ", job.overlap_gradient_sync, " schedules ", join(job.schedules, ","), " drift ", job.max_drift.value_or(-1), " micro");
   for (const int size : job.micro_batches) text += concat(" ", size);
   const Constraints& limits = job.constraints;
   text += concat(" pipelines ", limit_text(limits.pipelines), " stages ", limit_text(limits.stages), " across ",
@@ -126,11 +128,15 @@ SweepOutcome outcome_of(const Problem& problem, const SearchResult& result) {
 
 SweepOutcome plan_point(Inputs& inputs, const SweepPoint& point, double time_limit) {
   const Inputs::Loaded& loaded = inputs.of(point);
-  const Problem problem = make_problem(loaded.model, loaded.cluster, loaded.profiles, point.job);
+  const std::vector<Diagnostic> faults = job_faults(point.job, loaded.model, loaded.cluster);
+  if (!faults.empty()) throw InputError(faults);
+  Job job = point.job;
+  job.schedules = wanted_schedules("schedule", job);
+  const Problem problem = make_problem(loaded.model, loaded.cluster, loaded.profiles, std::move(job));
   SearchOptions options;
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(time_limit);
   if (time_limit > 0.0) options.stop = [end] { return std::chrono::steady_clock::now() >= end; };
-  return outcome_of(problem, find_plan(problem, options));
+  return outcome_of(problem, find_scheduled_plan(problem, options).search);
 }
 
 SweepShard shard_of(const std::string& text) {

@@ -80,6 +80,7 @@ const std::vector<std::pair<std::string, Apply>>& known_settings() {
       {"micro_batch", [](const Reader& v, SweepPoint& p) { p.job.micro_batches = counts_of(v); }},
       {"sequence", [](const Reader& v, SweepPoint& p) { p.sequence = v.count(1, 1 << 24); }},
       {"schedule", [](const Reader& v, SweepPoint& p) { p.job.schedules = texts_of(v); }},
+      {"max_drift", [](const Reader& v, SweepPoint& p) { p.job.max_drift = v.count(0); }},
       {"tolerance", [](const Reader& v, SweepPoint& p) { p.job.tolerance = v.number(0.0, 10.0); }},
       {"pipelines", [](const Reader& v, SweepPoint& p) { p.job.constraints.pipelines = limit_of(v); }},
       {"stages", [](const Reader& v, SweepPoint& p) { p.job.constraints.stages = limit_of(v); }},

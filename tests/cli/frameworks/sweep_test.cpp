@@ -55,6 +55,22 @@ TEST_CASE("a mended input is planned again with --retry-broken", "[cli]") {
   CHECK(mended.err.find("1 broken ones tried again") != std::string::npos);
 }
 
+TEST_CASE("a sweep plans with the schedules of each point, and refuses a job that contradicts itself by its numbers", "[cli]") {
+  const ScratchFolder scratch;
+  const std::string spec =
+      "base: {model: gpt3-350m, cluster: b2-b4-4, global_batch: 16, micro_batch: [1, 2]}\npoints:\n"
+      "  - {schedule: all-synchronous}\n  - {schedule: [paci], max_drift: 1}\n  - {schedule: [paci]}\n"
+      "  - {stages: 4, tensor_parallel: 2}\n";
+  const CommandResult result = run_hpplan("sweep - --out " + scratch.path("r.jsonl"), spec);
+  CAPTURE(result.err);
+  CHECK(result.err.find("2 planned, 0 infeasible, 2 broken") != std::string::npos);
+  const std::string lines = test::file_text(scratch.path("r.jsonl"));
+  CAPTURE(lines);
+  CHECK(lines.find(", paci)") != std::string::npos);
+  CHECK(lines.find("paci updates the weights while micro-batches are in flight") != std::string::npos);
+  CHECK(lines.find("needs 8 devices") != std::string::npos);
+}
+
 TEST_CASE("usage faults of sweep", "[cli]") {
   CHECK(run_hpplan("sweep").code == 2);
   CHECK(run_hpplan("sweep - --out r.jsonl --shard 3/2", kSpec).err.find("--shard: \"3/2\" is no part of a whole") != std::string::npos);
