@@ -10,6 +10,7 @@ int main(int argc, char** argv) {
   hpplan::add_plan_verb(app, context);
   hpplan::add_check_verb(app, context);
   hpplan::add_simulate_verb(app, context);
+  hpplan::add_explain_verb(app, context);
   hpplan::add_schedule_verb(app, context);
   hpplan::add_profile_verb(app, context);
   hpplan::add_show_verb(app, context);

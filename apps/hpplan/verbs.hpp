@@ -14,6 +14,7 @@ void add_schedule_verb(CLI::App& app, AppContext& context);
 void add_plan_verb(CLI::App& app, AppContext& context);
 void add_check_verb(CLI::App& app, AppContext& context);
 void add_simulate_verb(CLI::App& app, AppContext& context);
+void add_explain_verb(CLI::App& app, AppContext& context);
 void add_show_verb(CLI::App& app, AppContext& context);
 void add_model_verb(CLI::App& app, AppContext& context);
 void add_cluster_verb(CLI::App& app, AppContext& context);
