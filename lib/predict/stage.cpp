@@ -136,7 +136,8 @@ std::variant<StageEstimate, Rejection> predict_stage(const Problem& problem, con
                    concat("layers ", query.layers.first, "..", query.layers.last - 1, " on ",
                           problem.cluster.type_of(query.group).name, " with TP ", query.tensor_parallel, ", DP ",
                           query.data_parallel, ", micro-batch ", query.micro_batch, ", ", query.in_flight,
-                          " in flight: needs ", pretty(needed), " per device even with full recomputation, has ",
+                          " in flight: needs ", pretty(needed), " per device",
+                          problem.job.constraints.allow_recompute ? " even with full recomputation" : "", ", has ",
                           pretty(capacity))};
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <optional>
 
 #include "base/text.hpp"
 #include "domain/operators.hpp"
@@ -68,30 +70,79 @@ void add_layer_rejection(const Problem& problem, const Space& space, std::vector
   }
 }
 
-/// The most even pipeline over all devices, one stage each: where it first runs out of memory.
-void add_even_rejection(const Problem& problem, const Space& space, std::vector<Rejection>& rejections) {
-  const int stages = std::min(problem.cluster.device_count(), space.max_stages);
-  const int layers = problem.model.layer_count();
-  const int micro_batch = problem.job.micro_batches.front();
-  Rejection worst;
-  int first = 0;
-  for (int s = 0; s < stages; ++s) {
-    const int last = layers * (s + 1) / stages;
-    const int rank = problem.cluster.device_count() * s / stages;
-    const StageQuery query{place_of_rank(problem.cluster, rank).group, 1, 1, micro_batch, {first, last}, stages - s};
-    first = last;
-    if (!problem.costs.has(query.group, 1, micro_batch)) return;
-    const auto predicted = predict_stage(problem, query);
-    const Rejection* miss = std::get_if<Rejection>(&predicted);
-    if (miss != nullptr && (worst.text.empty() || miss->needed - miss->available > worst.needed - worst.available)) {
-      worst = *miss;
-      worst.stage = s;
+/// The pipeline of one-device stages over all devices whose worst stage misses its memory by least, by dynamic
+/// programming over the layers: the nearest miss, and the stage that decides it.
+class NearestPipeline {
+ public:
+  NearestPipeline(const Problem& problem, int stages)
+      : problem_(problem), stages_(stages), layers_(problem.model.layer_count()) {}
+
+  /// The miss of the worst stage; nothing if a stage has no cost at all.
+  std::optional<Rejection> find() {
+    const auto cells = static_cast<std::size_t>(layers_) + 1;
+    // least[s][layer]: the smallest worst miss of the first s stages over the layers before `layer`
+    std::vector<std::vector<Bytes>> least(static_cast<std::size_t>(stages_) + 1, std::vector<Bytes>(cells, kNever));
+    std::vector<std::vector<int>> from(least.size(), std::vector<int>(cells, 0));
+    least[0][0] = Bytes{0};
+    for (int s = 0; s < stages_; ++s) {
+      const auto now = static_cast<std::size_t>(s);
+      for (int first = s; first < layers_; ++first) {
+        const Bytes before = least[now][static_cast<std::size_t>(first)];
+        if (before == kNever) continue;
+        for (int last = first + 1; last <= layers_ - (stages_ - s - 1); ++last) {
+          const Bytes worst = std::max(before, miss(s, {first, last}));
+          Bytes& best = least[now + 1][static_cast<std::size_t>(last)];
+          if (!(worst < best)) continue;
+          best = worst;
+          from[now + 1][static_cast<std::size_t>(last)] = first;
+        }
+      }
     }
+    if (least.back().back() == kNever) return std::nullopt;
+    std::optional<Rejection> decides;
+    for (int s = stages_, last = layers_; s > 0; --s) {
+      const int first = from[static_cast<std::size_t>(s)][static_cast<std::size_t>(last)];
+      if (miss(s - 1, {first, last}) == least.back().back()) decides = rejection(s - 1, {first, last});
+      last = first;
+    }
+    return decides;
   }
-  if (worst.text.empty()) return;
-  worst.text = concat("device memory: an even pipeline of ", stages, " stages misses by ",
-                      pretty(worst.needed - worst.available), " at stage ", worst.stage, ": ", worst.text);
-  rejections.push_back(worst);
+
+ private:
+  static constexpr Bytes kNever{std::numeric_limits<std::int64_t>::max()};
+
+  [[nodiscard]] std::optional<Rejection> rejection(int stage, LayerRange layers) const {
+    const int rank = problem_.cluster.device_count() * stage / stages_;
+    const int micro_batch = problem_.job.micro_batches.front();
+    const int in_flight = std::min(stages_ - stage, std::max(1, problem_.job.global_batch / micro_batch));
+    const StageQuery query{place_of_rank(problem_.cluster, rank).group, 1, 1, micro_batch, layers, in_flight};
+    const auto predicted = predict_stage(problem_, query);
+    const Rejection* found = std::get_if<Rejection>(&predicted);
+    if (found == nullptr) return std::nullopt;
+    Rejection rejection = *found;
+    rejection.stage = stage;
+    return rejection;
+  }
+  [[nodiscard]] Bytes miss(int stage, LayerRange layers) const {
+    const std::optional<Rejection> found = rejection(stage, layers);
+    return found ? found->needed - found->available : Bytes{0};
+  }
+
+  const Problem& problem_;
+  int stages_;
+  int layers_;
+};
+
+void add_pipeline_rejection(const Problem& problem, const Space& space, std::vector<Rejection>& rejections) {
+  const int stages = std::min(problem.cluster.device_count(), space.max_stages);
+  for (int g = 0; g < problem.cluster.group_count(); ++g) {
+    if (!problem.costs.has(g, 1, problem.job.micro_batches.front())) return;
+  }
+  std::optional<Rejection> nearest = NearestPipeline(problem, stages).find();
+  if (!nearest) return;
+  nearest->text = concat("device memory: a pipeline of ", stages, " stages on one device each misses by at least ",
+                         pretty(nearest->needed - nearest->available), ", at stage ", nearest->stage, ": ", nearest->text);
+  rejections.push_back(*nearest);
 }
 
 /// sums[s]: whether s samples are a sum of allowed micro-batch sizes; up to `most`.
@@ -138,7 +189,7 @@ std::vector<Rejection> explain_infeasible(const Problem& problem) {
   add_batch_rejection(problem, rejections);
   add_state_rejection(problem, rejections);
   add_layer_rejection(problem, space, rejections);
-  if (rejections.empty()) add_even_rejection(problem, space, rejections);
+  if (rejections.empty()) add_pipeline_rejection(problem, space, rejections);
   if (rejections.empty()) {
     rejections.push_back({RejectReason::Constraint, -1, {}, {},
                           "constraint: the limits on pipelines, stages or placements leave no plan"});

@@ -139,7 +139,9 @@ TEST_CASE("A07: the first stage of 1F1B holds the most micro-batches, and decide
   REQUIRE_FALSE(none.report.rejections.empty());
   CAPTURE(none.report.rejections.front().text);
   CHECK(none.report.rejections.front().reason == RejectReason::DeviceMemory);
-  CHECK(none.report.rejections.front().text.find("misses by") != std::string::npos);
+  CHECK(none.report.rejections.front().stage == 0);
+  CHECK(none.report.rejections.front().text.find("misses by at least 1023.0 MiB, at stage 0") != std::string::npos);
+  CHECK(none.report.rejections.front().text.find("recomputation") == std::string::npos);
 }
 
 TEST_CASE("A13: degrees that one type's profile lacks are named once, and the best plan remains", "[cases]") {
