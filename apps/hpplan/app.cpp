@@ -131,4 +131,10 @@ void Progress::update(std::size_t done, std::size_t total, const std::string& re
   }
 }
 
+std::function<bool()> stop_after(double seconds) {
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  return [end] { return Clock::now() >= end; };
+}
+
 }  // namespace hpplan

@@ -42,6 +42,9 @@ CLI::App& add_verb(CLI::App& parent, AppContext& context, const VerbText& text, 
 /// Runs the program: parses the command line, runs the verb, turns faults into messages and exit codes.
 [[nodiscard]] int run_app(CLI::App& app, AppContext& context, int argc, const char* const* argv);
 
+/// A SearchOptions::stop that turns true `seconds` after it was made.
+[[nodiscard]] std::function<bool()> stop_after(double seconds);
+
 // ---- files
 
 /// A text and the name to show for it in messages.

@@ -1,4 +1,3 @@
-#include <chrono>
 #include <iostream>
 #include <memory>
 
@@ -26,13 +25,6 @@ struct ExplainInputs {
   double time_limit_s = 10.0;  // of each search
   bool json = false;
 };
-
-/// A stop that turns true `seconds` after it was made.
-std::function<bool()> stop_after(double seconds) {
-  using Clock = std::chrono::steady_clock;
-  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
-  return [end] { return Clock::now() >= end; };
-}
 
 ExitCode run_explain(const ExplainInputs& options, const AppContext& context) {
   const InputText input = read_input(options.plan);

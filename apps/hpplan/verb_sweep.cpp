@@ -134,8 +134,7 @@ SweepOutcome plan_point(Inputs& inputs, const SweepPoint& point, double time_lim
   job.schedules = wanted_schedules("schedule", job);
   const Problem problem = make_problem(loaded.model, loaded.cluster, loaded.profiles, std::move(job));
   SearchOptions options;
-  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(time_limit);
-  if (time_limit > 0.0) options.stop = [end] { return std::chrono::steady_clock::now() >= end; };
+  if (time_limit > 0.0) options.stop = stop_after(time_limit);
   return outcome_of(problem, find_scheduled_plan(problem, options).search);
 }
 

@@ -35,11 +35,7 @@ Schedule make_one_f_one_b_adaptive(const ScheduleRequest& request) {
   for (int s = 0; s < p; ++s) {
     ProgramWriter write(schedule.programs[static_cast<std::size_t>(s)]);
     const int warm_up = std::min(m, held[static_cast<std::size_t>(s)] - 1);
-    for (int i = 0; i < warm_up; ++i) write.forward(i, s);
-    for (int k = 0; k < m; ++k) {
-      if (warm_up + k < m) write.forward(warm_up + k, s);
-      write.backward(k, s);
-    }
+    write_one_f_one_b(write, s, m, warm_up);
   }
   return schedule;
 }

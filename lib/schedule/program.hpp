@@ -47,4 +47,14 @@ class ProgramWriter {
   std::deque<Op> owed_;
 };
 
+/// One stage of 1F1B: `warm_up` forwards, at most `micro_batches`, then a forward and a backward in turn, then the
+/// backwards that are left.
+inline void write_one_f_one_b(ProgramWriter& write, int stage, int micro_batches, int warm_up) {
+  for (int i = 0; i < warm_up; ++i) write.forward(i, stage);
+  for (int k = 0; k < micro_batches; ++k) {
+    if (warm_up + k < micro_batches) write.forward(warm_up + k, stage);
+    write.backward(k, stage);
+  }
+}
+
 }  // namespace hpplan

@@ -290,7 +290,6 @@ ColumnSearch::Answer ColumnSearch::can_finish(double target) {
   std::size_t before = columns_.size();
   for (int pass = 0; pass < kPasses; ++pass) {
     const PackingLp::Solution packed = lp_->solve();
-    samples_ = packed.value;
     if (packed.value >= need) return Answer::Possible;
     if (bound <= packed.value * (1.0 + 2.0 * kSharp)) return Answer::Possible;   // and no pass will change that
     // Between the packing's own prices and those of the best bound: a packing of few columns prices wildly. Once the
@@ -320,10 +319,7 @@ ColumnSearch::Answer ColumnSearch::can_finish(double target) {
       bound = worth;
       center_ = prices;
     }
-    if (bound < need) {
-      samples_ = bound;
-      return Answer::Impossible;
-    }
+    if (bound < need) return Answer::Impossible;
   }
   return Answer::Possible;
 }

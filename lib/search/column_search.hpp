@@ -24,8 +24,6 @@ class ColumnSearch {
   enum class Answer { Impossible, Possible };
   /// Impossible: no plan finishes the global batch by `target` (proved). Possible: the relaxation finishes it.
   [[nodiscard]] Answer can_finish(double target);
-  /// Samples that the relaxation finishes by the target asked for last (an upper bound if Impossible).
-  [[nodiscard]] double samples() const { return samples_; }
 
   /// Offers a pipeline as a column.
   void offer(const Candidate& candidate) { add(candidate, 0.0); }
@@ -38,7 +36,6 @@ class ColumnSearch {
   /// empty if the known ones do not.
   [[nodiscard]] std::vector<Candidate> assemble(double target);
 
-  [[nodiscard]] double limit() const { return limit_; }
   /// Transitions of all DPs, each pricing counted with what it costs beside them.
   [[nodiscard]] std::int64_t work() const { return transitions_ + kPricing * priced_; }
 
@@ -101,7 +98,6 @@ class ColumnSearch {
   std::vector<Column> columns_;
   std::map<Candidate, std::size_t> known_;
   std::unique_ptr<PackingLp> lp_;
-  double samples_ = 0.0;
   std::int64_t transitions_ = 0;
   std::int64_t priced_ = 0;
 };

@@ -61,8 +61,6 @@ class Pricer {
   /// The cheapest relaxed pipeline of exactly p stages among those that cost at most `budget`.
   [[nodiscard]] Priced cheapest(const Sheet& sheet, int p, double budget) const;
 
-  [[nodiscard]] const StageMenu& menu() const { return *menu_; }
-
  private:
   class Table;
 

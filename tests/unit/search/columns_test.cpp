@@ -7,21 +7,11 @@
 #include "support/brute_force.hpp"
 #include "support/catch.hpp"
 #include "support/random_problems.hpp"
+#include "support/search_pieces.hpp"
 
 namespace hpplan::testing {
 
 namespace {
-
-struct Tables {
-  explicit Tables(const Inputs& inputs)
-      : problem(inputs.problem()), space(make_space(problem)), rows(problem, std::max(1, space.max_stages), 1),
-        tables(rows, space) {}
-
-  Problem problem;
-  Space space;
-  StageRows rows;
-  SearchTables tables;
-};
 
 Prices random_prices(Dice& dice, std::size_t groups) {
   Prices prices;
@@ -31,7 +21,7 @@ Prices random_prices(Dice& dice, std::size_t groups) {
 }
 
 /// A random pipeline of the space that may or may not fit.
-Candidate random_pipeline(Dice& dice, Tables& pieces, int micro_batch) {
+Candidate random_pipeline(Dice& dice, Pieces& pieces, int micro_batch) {
   const StageTable& stages = pieces.tables.stages(micro_batch);
   const int layers = pieces.problem.model.layer_count();
   Candidate candidate{micro_batch, {}};
@@ -45,7 +35,7 @@ Candidate random_pipeline(Dice& dice, Tables& pieces, int micro_batch) {
   return candidate;
 }
 
-double price_of(const Tables& pieces, const Candidate& candidate, const Prices& prices) {
+double price_of(const Pieces& pieces, const Candidate& candidate, const Prices& prices) {
   double price = prices.pipeline;
   for (const CandidateStage& stage : candidate.stages) {
     const Port& port = pieces.space.ports[static_cast<std::size_t>(stage.port)];
@@ -105,7 +95,7 @@ TEST_CASE("no pipeline is cheaper than its price bound", "[search][property]") {
   int compared = 0;
   for (std::uint64_t seed = 1; seed <= 250; ++seed) {
     const Inputs inputs = random_inputs(seed, {8, 2, 6, 64});
-    Tables pieces(inputs);
+    Pieces pieces(inputs);
     Dice dice(seed);
     for (const int b : pieces.problem.job.micro_batches) {
       if (b > pieces.problem.job.global_batch || pieces.tables.stages(b).variants().empty()) continue;
@@ -144,7 +134,7 @@ TEST_CASE("prices never prove a bound above the optimum, and find no plan below 
   for (std::uint64_t seed = 301; seed <= 420; ++seed) {
     const Inputs inputs = random_inputs(seed, {6, 3, 5, 16});
     INFO("seed " << seed << ": " << describe(inputs));
-    Tables pieces(inputs);
+    Pieces pieces(inputs);
     const double optimum = brute_force_plan(pieces.problem).time();
     const double rate = rate_bound(pieces.problem).value();
     if (optimum == kInfinity) continue;
@@ -164,7 +154,7 @@ TEST_CASE("the columns' bound does not depend on the number of threads", "[searc
   for (std::uint64_t seed = 501; seed <= 510; ++seed) {
     const Inputs inputs = random_inputs(seed, {8, 2, 6, 32});
     const auto bound = [&](int threads) {
-      Tables pieces(inputs);
+      Pieces pieces(inputs);
       ColumnInput input;
       input.low = rate_bound(pieces.problem).value();
       input.incumbent = input.low * 4.0;

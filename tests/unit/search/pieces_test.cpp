@@ -10,22 +10,11 @@
 #include "support/brute_force.hpp"
 #include "support/catch.hpp"
 #include "support/random_problems.hpp"
+#include "support/search_pieces.hpp"
 
 namespace hpplan::testing {
 
 namespace {
-
-/// Everything below find_plan for one problem.
-struct Pieces {
-  explicit Pieces(const Inputs& inputs)
-      : problem(inputs.problem()), space(make_space(problem)), rows(problem, std::max(1, space.max_stages), 1),
-        tables(rows, space) {}
-
-  Problem problem;
-  Space space;
-  StageRows rows;
-  SearchTables tables;
-};
 
 OptionTable options_without_tails(Pieces& pieces, int micro_batch) {
   const StageTable& stages = pieces.tables.stages(micro_batch);
