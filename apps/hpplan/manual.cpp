@@ -50,7 +50,14 @@ const std::map<std::string, Manual>& verb_manuals() {
           "not measured is interpolated or modelled, and the plan says of every stage which it is.",
           "A search that is ended by --time-limit, and one with a --tolerance above 0, still states a bound that holds: the "
           "gap that it shows is proved.",
-          "If no plan is feasible, the exit status is 3 and the reasons are listed, each with its nearest miss."}}}},
+          "If no plan is feasible, the exit status is 3 and the reasons are listed, each with its nearest miss."}},
+        {"PLACEMENT RULES",
+         {"A RULE of --forbid or --force is words with spaces between: type=NAME, group=NAME, node=NAME and device=NODE:INDEX "
+          "name devices; layers=FIRST-LAST (from the embedding, 0, to the head), layers=head, stage=first and stage=last name "
+          "layers. It speaks of what all its words name. --forbid keeps these layers off these devices, and without layers "
+          "the devices are not used. --force lets no other devices hold these layers, and without layers uses no other "
+          "devices. Rules about nodes or devices cannot name layers. Examples:",
+          " --forbid 'type=ascend-910b4 stage=first'\n --forbid node=b2-3\n --force 'layers=1-8 group=b2'"}}}},
       {"hpplan check",
        {{"DESCRIPTION",
          {"The file may be one of hpplan's own or one written by hand. Nothing of the search is used: times, memory, sums and "

@@ -49,6 +49,8 @@ struct PlanOptions {
   bool no_oso = false;
   bool no_dpo = false;
   bool no_recompute = false;
+  std::vector<std::string> forbid;
+  std::vector<std::string> force;
 };
 
 [[noreturn]] void refuse(const std::string& option, const std::string& message, const std::string& hint) {
@@ -69,6 +71,10 @@ Job make_job(const PlanOptions& options) {
   if (!options.pipelines.empty()) job.constraints.pipelines = parse_count_limit("--pipelines", options.pipelines);
   if (!options.stages.empty()) job.constraints.stages = parse_count_limit("--stages", options.stages);
   job.constraints.allow_recompute = !options.no_recompute;
+  job.constraints.placement = parse_placement_rules(RuleKind::Forbid, options.forbid);
+  for (PlacementRule& rule : parse_placement_rules(RuleKind::Force, options.force)) {
+    job.constraints.placement.push_back(std::move(rule));
+  }
   job.memory_margin = parse_bytes("--memory-margin", options.memory_margin, job.memory_margin);
   job.framework_overhead = parse_bytes("--framework-overhead", options.framework_overhead, job.framework_overhead);
   job.optimizer_sharding = options.optimizer_sharding == to_text(OptimizerSharding::None)
@@ -206,6 +212,13 @@ void add_constraint_options(CLI::App& verb, PlanOptions& options) {
                 "tensor parallelism may leave a node")->group(group);
   verb.add_flag("--whole-nodes", limits.whole_nodes, "stages use whole nodes only")->group(group);
   verb.add_flag("--type-pure", limits.type_pure, "a pipeline uses one device type only")->group(group);
+  verb.add_option("--forbid", options.forbid,
+                  "what devices may not hold, such as \"type=rtx-3090 stage=first\" or \"layers=1-4 group=a100\"; or devices "
+                  "not to use: node=NAME, device=NODE:INDEX; repeatable")
+      ->type_name("RULE")->allow_extra_args(false)->group(group);
+  verb.add_option("--force", options.force,
+                  "what only these devices may hold, such as \"stage=last type=a100\"; node=NAME: use no other; repeatable")
+      ->type_name("RULE")->allow_extra_args(false)->group(group);
   verb.add_flag("--no-recompute", options.no_recompute, "never recompute activations")->group(group);
 }
 

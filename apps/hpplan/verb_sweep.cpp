@@ -86,6 +86,7 @@ std::string job_text(const Job& job) {
                  limits.tensor_parallel_across_nodes, " whole ", limits.whole_nodes, " pure ", limits.type_pure, " recompute ",
                  limits.allow_recompute, " tp");
   for (const int degree : limits.tensor_parallel) text += concat(" ", degree);
+  for (const PlacementRule& rule : limits.placement) text += concat(" ", to_text(rule.kind), " ", to_text(rule));
   return text;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/units.hpp"
+#include "domain/placement_rule.hpp"
 
 namespace hpplan {
 
@@ -26,6 +27,7 @@ struct Constraints {
   bool whole_nodes = false;                 // stages use whole nodes only
   bool type_pure = false;                   // a pipeline uses one device type only (TypeSplit)
   bool allow_recompute = true;
+  std::vector<PlacementRule> placement;     // devices that may not, or alone may, hold certain layers
 
   friend bool operator==(const Constraints&, const Constraints&) = default;
 };

@@ -19,13 +19,15 @@ Json limit_json(const CountLimit& limit) {
 }
 
 Json constraints_json(const Constraints& constraints) {
-  return {{"pipelines", limit_json(constraints.pipelines)},
+  Json json{{"pipelines", limit_json(constraints.pipelines)},
           {"stages", limit_json(constraints.stages)},
           {"tensor_parallel", constraints.tensor_parallel},
           {"tensor_parallel_across_nodes", constraints.tensor_parallel_across_nodes},
           {"whole_nodes", constraints.whole_nodes},
           {"type_pure", constraints.type_pure},
           {"allow_recompute", constraints.allow_recompute}};
+  for (const PlacementRule& rule : constraints.placement) json[to_text(rule.kind)].push_back(to_text(rule));
+  return json;
 }
 
 Json problem_json(const PlanProblem& problem) {

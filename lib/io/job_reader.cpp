@@ -6,6 +6,7 @@
 
 #include "base/text.hpp"
 #include "domain/degrees.hpp"
+#include "io/placement_rule_reader.hpp"
 
 namespace hpplan {
 
@@ -139,6 +140,12 @@ void check_shape(const Job& job, const ModelSpec& model, const ClusterSpec& clus
   if (fault) faults.add(option, fault.message, fault.hint);
 }
 
+void check_placement(const Job& job, const ModelSpec& model, const ClusterSpec& cluster, JobFaults& faults) {
+  for (const RuleFault& fault : rule_faults(job.constraints.placement, model, cluster)) {
+    faults.add(concat("--", to_text(fault.kind)), fault.message, fault.hint);
+  }
+}
+
 void check_memory(const Job& job, const ClusterSpec& cluster, JobFaults& faults) {
   if (job.memory_margin < Bytes{} || job.framework_overhead < Bytes{}) {
     faults.add("--memory-margin", "negative memory", "memory kept free is at least 0");
@@ -199,6 +206,16 @@ std::vector<std::string> parse_name_list(const std::string& option, const std::s
   return names;
 }
 
+std::vector<PlacementRule> parse_placement_rules(RuleKind kind, const std::vector<std::string>& texts) {
+  std::vector<PlacementRule> rules;
+  for (const std::string& text : texts) {
+    auto parsed = parse_placement_rule(kind, text);
+    if (const auto* fault = std::get_if<RuleFault>(&parsed)) refuse(concat("--", to_text(kind)), fault->message, fault->hint);
+    rules.push_back(std::get<PlacementRule>(std::move(parsed)));
+  }
+  return rules;
+}
+
 std::vector<Diagnostic> job_faults(const Job& job, const ModelSpec& model, const ClusterSpec& cluster) {
   JobFaults faults;
   check_batch(job, faults);
@@ -207,6 +224,7 @@ std::vector<Diagnostic> job_faults(const Job& job, const ModelSpec& model, const
   }
   check_tensor_parallel(job, model, cluster, faults);
   check_shape(job, model, cluster, faults);
+  check_placement(job, model, cluster, faults);
   check_memory(job, cluster, faults);
   return faults.take();
 }

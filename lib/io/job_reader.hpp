@@ -21,6 +21,9 @@ constexpr double kMaxTolerance = 1e6;
 /// "4": exactly 4; "2..8": from 2 to 8; "2..": at least 2; "..8": at most 8. Throws InputError.
 [[nodiscard]] CountLimit parse_count_limit(const std::string& option, const std::string& text);
 
+/// Rules of --forbid or --force, one a text. Throws InputError.
+[[nodiscard]] std::vector<PlacementRule> parse_placement_rules(RuleKind kind, const std::vector<std::string>& texts);
+
 /// Names in a text such as "1f1b,zb-h1", in order. Throws InputError for an empty or repeated one.
 [[nodiscard]] std::vector<std::string> parse_name_list(const std::string& option, const std::string& text);
 

@@ -5,6 +5,7 @@
 
 #include "base/text.hpp"
 #include "io/file_kind.hpp"
+#include "io/placement_rule_reader.hpp"
 
 namespace hpplan {
 
@@ -49,6 +50,19 @@ CountLimit read_limit(const Reader& reader) {
   return limit;
 }
 
+void read_rules(const Reader& reader, RuleKind kind, std::vector<PlacementRule>& rules) {
+  const Reader list = reader.optional(to_text(kind));
+  if (!list.exists()) return;
+  for (const Reader& item : list.items()) {
+    const auto parsed = parse_placement_rule(kind, item.text());
+    if (const auto* fault = std::get_if<RuleFault>(&parsed)) {
+      item.fault(fault->message, fault->hint);
+    } else {
+      rules.push_back(std::get<PlacementRule>(parsed));
+    }
+  }
+}
+
 Constraints read_constraints(const Reader& reader) {
   Constraints constraints;
   if (!reader.exists()) return constraints;
@@ -60,6 +74,7 @@ Constraints read_constraints(const Reader& reader) {
   constraints.whole_nodes = reader.optional("whole_nodes").boolean_or(false);
   constraints.type_pure = reader.optional("type_pure").boolean_or(false);
   constraints.allow_recompute = reader.optional("allow_recompute").boolean_or(true);
+  for (const RuleKind kind : {RuleKind::Forbid, RuleKind::Force}) read_rules(reader, kind, constraints.placement);
   return constraints;
 }
 

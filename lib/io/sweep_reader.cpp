@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "io/document.hpp"
 #include "io/file_kind.hpp"
+#include "io/placement_rule_reader.hpp"
 
 namespace hpplan {
 
@@ -69,6 +70,21 @@ CountLimit limit_of(const Reader& value) {
   return {counts.front(), counts.back()};
 }
 
+/// One rule, or a list of them, in place of those of this kind that were set before.
+void set_rules(RuleKind kind, const Reader& value, SweepPoint& point) {
+  std::vector<PlacementRule>& rules = point.job.constraints.placement;
+  std::erase_if(rules, [&](const PlacementRule& rule) { return rule.kind == kind; });
+  const std::vector<Reader> texts = value.kind() == ValueKind::List ? value.items() : std::vector<Reader>{value};
+  for (const Reader& text : texts) {
+    const auto parsed = parse_placement_rule(kind, text.text());
+    if (const auto* fault = std::get_if<RuleFault>(&parsed)) {
+      text.fault(fault->message, fault->hint);
+    } else {
+      rules.push_back(std::get<PlacementRule>(parsed));
+    }
+  }
+}
+
 using Apply = void (*)(const Reader&, SweepPoint&);
 
 const std::vector<std::pair<std::string, Apply>>& known_settings() {
@@ -87,6 +103,8 @@ const std::vector<std::pair<std::string, Apply>>& known_settings() {
       {"tensor_parallel", [](const Reader& v, SweepPoint& p) { p.job.constraints.tensor_parallel = counts_of(v); }},
       {"whole_nodes", [](const Reader& v, SweepPoint& p) { p.job.constraints.whole_nodes = v.boolean(); }},
       {"type_pure", [](const Reader& v, SweepPoint& p) { p.job.constraints.type_pure = v.boolean(); }},
+      {"forbid", [](const Reader& v, SweepPoint& p) { set_rules(RuleKind::Forbid, v, p); }},
+      {"force", [](const Reader& v, SweepPoint& p) { set_rules(RuleKind::Force, v, p); }},
   };
   return settings;
 }

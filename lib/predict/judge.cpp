@@ -31,6 +31,7 @@ class Judge {
     check_structure();
     check_idle();
     check_constraints();
+    check_placement();
     check_bound();
     if (sound_) recompute();
     return std::move(judgement_);
@@ -79,6 +80,7 @@ class Judge {
   void check_recompute(const std::string& path, const PipelinePlan& pipeline, const StagePlan& stage);
   void check_idle();
   void check_constraints();
+  void check_placement();
   void check_bound();
   void recompute();
   void compare(const Plan& expected);
@@ -366,6 +368,32 @@ void Judge::check_constraints() {
       if (limits.type_pure && group.device_type != type) {
         differ(stage_path(p, s) + ".node_group", group.name, "the device type of the first stage", remark);
       }
+    }
+  }
+}
+
+void Judge::check_placement() {
+  const std::vector<PlacementRule>& rules = file_.problem.job.constraints.placement;
+  const std::vector<RuleFault> faults = rule_faults(rules, problem_.model, problem_.cluster);
+  for (const RuleFault& fault : faults) {
+    differ(concat("problem.constraints.", to_text(fault.kind)), fault.message, "rules that some plan keeps", fault.hint);
+  }
+  if (rules.empty() || !faults.empty() || !sound_) return;
+  const std::string remark = "the job's own constraint";
+  const AllowedPlaces places(rules, problem_.model, problem_.cluster);
+  for (std::size_t p = 0; p < plan_.pipelines.size(); ++p) {
+    for (std::size_t s = 0; s < plan_.pipelines[p].stages.size(); ++s) {
+      const StagePlan& stage = plan_.pipelines[p].stages[s];
+      for (const LayerRange& part : held_parts(stage)) {
+        if (places.may_hold(stage.node_group, part)) continue;
+        differ(stage_path(p, s) + ".layers", concat("[", part.first, ", ", part.last, ")"),
+               concat("layers that the job lets ",
+                      problem_.cluster.node_groups[static_cast<std::size_t>(stage.node_group)].name, " hold"), remark);
+      }
+      const auto barred = std::find_if(stage.devices.begin(), stage.devices.end(),
+                                       [&](const DevicePlace& place) { return !places.may_use(place); });
+      if (barred == stage.devices.end()) continue;
+      differ(stage_path(p, s) + ".devices", to_text(name_of(problem_.cluster, *barred)), "devices that the job allows", remark);
     }
   }
 }

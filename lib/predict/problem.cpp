@@ -52,6 +52,9 @@ void check_job(const ModelSpec& model, const ClusterSpec& cluster, const Job& jo
              "use a smaller degree, or --tensor-parallel-across-nodes");
     }
   }
+  for (const RuleFault& fault : rule_faults(job.constraints.placement, model, cluster)) {
+    refuse(to_text(fault.kind), fault.message, fault.hint);
+  }
 }
 
 }  // namespace
@@ -130,7 +133,8 @@ Problem make_problem(ModelSpec model, ClusterSpec cluster, ProfileTable profiles
   std::sort(job.micro_batches.begin(), job.micro_batches.end());
   job.micro_batches.erase(std::unique(job.micro_batches.begin(), job.micro_batches.end()), job.micro_batches.end());
   check_job(model, cluster, job);
-  Problem problem{std::move(model), std::move(cluster), std::move(profiles), std::move(job), {}};
+  Problem problem{std::move(model), std::move(cluster), std::move(profiles), std::move(job), {}, {}};
+  problem.places = AllowedPlaces(problem.job.constraints.placement, problem.model, problem.cluster);
   problem.costs = CostTable(problem.model, problem.cluster, problem.profiles, problem.job);
   return problem;
 }

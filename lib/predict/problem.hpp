@@ -44,6 +44,7 @@ struct Problem {
   ProfileTable profiles;
   Job job;
   CostTable costs;
+  AllowedPlaces places;
 
   [[nodiscard]] Bytes capacity(int group) const { return cluster.type_of(group).memory - job.memory_margin; }
 };

@@ -171,8 +171,10 @@ class PlacementSearch {
   PlacementSearch(const Problem& problem, const Space& space, const std::vector<Candidate>& pipelines,
                   const std::function<bool(const Placement&)>& visit)
       : problem_(problem), space_(space), pipelines_(pipelines), visit_(visit) {
-    for (const NodeGroup& group : problem.cluster.node_groups) {
-      free_.emplace_back(static_cast<std::size_t>(group.nodes), group.devices_per_node);
+    for (int g = 0; g < problem.cluster.group_count(); ++g) {
+      std::vector<int>& free = free_.emplace_back();
+      const int nodes = problem.cluster.node_groups[static_cast<std::size_t>(g)].nodes;
+      for (int n = 0; n < nodes; ++n) free.push_back(static_cast<int>(problem.places.usable(g, n).size()));
     }
     for (const Candidate& pipeline : pipelines) placement_.emplace_back(pipeline.stages.size());
   }
@@ -277,7 +279,10 @@ std::vector<PipelinePlan> skeleton(const Problem& problem, const Space& space, c
       const int on_node = port.devices / static_cast<int>(nodes.size());
       for (const int node : nodes) {
         int& device = next[static_cast<std::size_t>(port.group)][static_cast<std::size_t>(node)];
-        for (int d = 0; d < on_node; ++d) stage.devices.push_back({port.group, node, device++});
+        const std::vector<int>& usable = problem.places.usable(port.group, node);
+        for (int d = 0; d < on_node; ++d) {
+          stage.devices.push_back({port.group, node, usable[static_cast<std::size_t>(device++)]});
+        }
       }
       plan.stages.push_back(std::move(stage));
     }

@@ -29,14 +29,14 @@ Seconds rate_bound(const Problem& problem) {
   std::vector<double> weights(problem.model.kinds.size(), 0.0);
   double devices_rate = 0.0;
   for (int g = 0; g < problem.cluster.group_count(); ++g) {
-    if (problem.costs.degrees(g).empty()) continue;
+    if (problem.costs.degrees(g).empty() || problem.places.device_count(g) == 0) continue;
     double rate = 0.0;
     for (std::size_t k = 0; k < weights.size(); ++k) {
       const double seconds = least_device_seconds(problem, g, static_cast<int>(k));
       if (weights[k] == 0.0) weights[k] = std::max(seconds, 1e-300);
       rate = std::max(rate, weights[k] / std::max(seconds, 1e-300));
     }
-    devices_rate += rate * problem.cluster.node_groups[static_cast<std::size_t>(g)].device_count();
+    devices_rate += rate * problem.places.device_count(g);
   }
   if (devices_rate == 0.0) return Seconds{std::numeric_limits<double>::infinity()};
   double work = 0.0;

@@ -77,7 +77,17 @@ bool within_drift(const Problem& problem, const PipelinePlan& pipeline) {
                                                    [&](const StagePlan& stage) { return stage.drift <= limit; });
 }
 
+/// Chunks bring layers to other devices than the stages of 1F1B do.
+bool within_rules(const Problem& problem, const PipelinePlan& pipeline) {
+  return std::all_of(pipeline.stages.begin(), pipeline.stages.end(), [&](const StagePlan& stage) {
+    const std::vector<LayerRange> parts = held_parts(stage);
+    return std::all_of(parts.begin(), parts.end(),
+                       [&](const LayerRange& part) { return problem.places.may_hold(stage.node_group, part); });
+  });
+}
+
 std::optional<PipelinePlan> fit_memory(const Problem& problem, PipelinePlan pipeline) {
+  if (!within_rules(problem, pipeline)) return std::nullopt;
   std::vector<Bytes> excess(pipeline.stages.size());
   std::vector<int> decided;
   for (const StagePlan& stage : pipeline.stages) decided.push_back(stage.in_flight);

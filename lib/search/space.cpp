@@ -53,6 +53,15 @@ std::vector<int> port_sizes(const NodeGroup& group, const Constraints& constrain
   return {sizes.begin(), sizes.end()};
 }
 
+std::vector<int> port_sizes(const Problem& problem, int group) {
+  const NodeGroup& nodes = problem.cluster.node_groups[static_cast<std::size_t>(group)];
+  std::vector<int> sizes = port_sizes(nodes, problem.job.constraints);
+  const int whole = problem.places.whole_nodes(group) * nodes.devices_per_node;
+  const int part = problem.places.largest_node(group);
+  std::erase_if(sizes, [&](int size) { return size > (size < nodes.devices_per_node ? part : whole); });
+  return sizes;
+}
+
 namespace {
 
 std::vector<Split> splits_of(const Problem& problem, const Port& port) {
@@ -78,10 +87,10 @@ Space make_space(const Problem& problem, int coarseness) {
   std::vector<int> limits;
   std::vector<int> units;
   for (int g = 0; g < problem.cluster.group_count(); ++g) {
-    const NodeGroup& group = problem.cluster.node_groups[static_cast<std::size_t>(g)];
     int unit = 0;
-    for (const int size : port_sizes(group, problem.job.constraints)) {
-      if (size % std::min(coarseness, group.device_count()) != 0) continue;
+    const std::vector<int> sizes = port_sizes(problem, g);
+    for (const int size : sizes) {
+      if (size % std::min(coarseness, sizes.back()) != 0) continue;
       const Port port{g, size};
       std::vector<Split> splits = splits_of(problem, port);
       if (splits.empty()) continue;
@@ -90,7 +99,7 @@ Space make_space(const Problem& problem, int coarseness) {
       space.splits.push_back(std::move(splits));
     }
     // A group that no stage can use adds no vectors: they would keep coarser spaces from getting smaller.
-    limits.push_back(unit == 0 ? 0 : group.device_count());
+    limits.push_back(unit == 0 ? 0 : problem.places.device_count(g));
     units.push_back(std::max(1, unit));
   }
   space.resources = ResourceSpace(limits, units);

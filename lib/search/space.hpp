@@ -72,6 +72,8 @@ struct Space {
 /// Device counts that a stage may take on a group, ascending: powers of two and divisors of the node size that fit a
 /// node, and whole nodes.
 [[nodiscard]] std::vector<int> port_sizes(const NodeGroup& group, const Constraints& constraints);
+/// The same for a group of a problem, without the devices that its rules take away.
+[[nodiscard]] std::vector<int> port_sizes(const Problem& problem, int group);
 
 /// `coarseness` > 1 keeps only ports that are multiples of it: a part of the space with fewer resource vectors.
 [[nodiscard]] Space make_space(const Problem& problem, int coarseness = 1);

@@ -9,15 +9,19 @@
 
 namespace hpplan {
 
-RangeClasses::RangeClasses(const ModelSpec& model) : layers_(model.layer_count()) {
+RangeClasses::RangeClasses(const ModelSpec& model, const std::vector<LayerRange>& spans) : layers_(model.layer_count()) {
   classes_.assign(static_cast<std::size_t>((layers_ + 1) * (layers_ + 1)), -1);
   std::map<std::vector<int>, int> known;
   for (int first = 0; first < layers_; ++first) {
-    std::vector<int> key(model.kinds.size() + 2, 0);
+    const std::size_t kinds_end = model.kinds.size() + 2;
+    std::vector<int> key(kinds_end + spans.size(), 0);
     key[0] = first == 0 ? 1 : 0;
     for (int last = first + 1; last <= layers_; ++last) {
       ++key[static_cast<std::size_t>(model.layers[static_cast<std::size_t>(last) - 1]) + 2];
       key[1] = last == layers_ ? 1 : 0;
+      for (std::size_t i = 0; i < spans.size(); ++i) {
+        key[kinds_end + i] = first < spans[i].last && spans[i].first < last ? 1 : 0;
+      }
       const auto [place, added] = known.try_emplace(key, count());
       if (added) examples_.push_back({first, last});
       classes_[static_cast<std::size_t>(first * (layers_ + 1) + last)] = place->second;
@@ -26,7 +30,7 @@ RangeClasses::RangeClasses(const ModelSpec& model) : layers_(model.layer_count()
 }
 
 StageRows::StageRows(const Problem& problem, int max_in_flight, int threads)
-    : problem_(&problem), ranges_(problem.model), max_in_flight_(max_in_flight), threads_(threads) {}
+    : problem_(&problem), ranges_(problem.model, problem.places.spans()), max_in_flight_(max_in_flight), threads_(threads) {}
 
 std::vector<const StageRow*> StageRows::rows(const std::vector<StageKey>& keys) {
   std::vector<std::pair<const StageKey*, std::unique_ptr<StageRow>*>> missing;
@@ -63,6 +67,7 @@ StageRow StageRows::compute(const StageKey& key) const {
       if (tied_head && query.layers.first == 0) continue;
       row.held[cell] += Bytes{layer_gradient_bytes(model, tied_head ? 0 : layer).count() / key.tensor_parallel};
     }
+    if (!problem_->places.may_hold(key.group, query.layers)) continue;   // as if it did not fit
     const std::vector<RecomputeItem> items = recompute_items(*problem_, query);
     for (int w = 1; w <= max_in_flight_; ++w) {
       const Bytes excess = stage.memory.total() + stage.saved * (w - 1) - capacity;

@@ -14,10 +14,11 @@ namespace hpplan {
 
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// Layer ranges that no number can tell apart: same count of every layer kind, same ends of the model inside.
+/// Layer ranges that no number can tell apart: same count of every layer kind, same ends of the model inside, the same
+/// spans touched.
 class RangeClasses {
  public:
-  explicit RangeClasses(const ModelSpec& model);
+  explicit RangeClasses(const ModelSpec& model, const std::vector<LayerRange>& spans = {});
 
   [[nodiscard]] int layers() const { return layers_; }
   [[nodiscard]] int count() const { return static_cast<int>(examples_.size()); }

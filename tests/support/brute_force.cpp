@@ -161,7 +161,13 @@ class Stages {
 class BruteForce {
  public:
   explicit BruteForce(const Problem& problem) : problem_(problem), stages_(problem) {
-    for (const NodeGroup& group : problem.cluster.node_groups) free_.emplace_back(at(group.nodes), group.devices_per_node);
+    for (int g = 0; g < problem.cluster.group_count(); ++g) {
+      const NodeGroup& group = problem.cluster.node_groups[at(g)];
+      free_.emplace_back(at(group.nodes), 0);
+      for (int n = 0; n < group.nodes; ++n) {
+        for (int d = 0; d < group.devices_per_node; ++d) free_.back()[at(n)] += may_use({g, n, d}) ? 1 : 0;
+      }
+    }
   }
 
   BruteForceResult run() {
@@ -170,6 +176,52 @@ class BruteForce {
   }
 
  private:
+  // ---- placement rules, read one by one ----------------------------------------------------------------------------
+
+  [[nodiscard]] bool names(const PlacementRule& rule, const DevicePlace& place) const {
+    const NodeGroup& group = problem_.cluster.node_groups[at(place.group)];
+    const std::string node = group.node_names[at(place.node)];
+    const auto in = [](const std::vector<std::string>& list, const std::string& name) {
+      return list.empty() || std::count(list.begin(), list.end(), name) > 0;
+    };
+    bool device = rule.devices.empty();
+    for (const RuleDevice& d : rule.devices) device = device || (d.node == node && d.device == place.device);
+    return device && in(rule.nodes, node) && in(rule.groups, group.name) &&
+           in(rule.types, problem_.cluster.device_types[at(group.device_type)].name);
+  }
+
+  /// Whether no rule keeps `layer` off the device.
+  [[nodiscard]] bool may_hold(const DevicePlace& place, int layer) const {
+    for (const PlacementRule& rule : problem_.job.constraints.placement) {
+      const bool speaks = rule.choice == LayerChoice::All ||
+                          (rule.choice == LayerChoice::Head && layer == problem_.model.layer_count() - 1) ||
+                          (rule.choice == LayerChoice::Range && rule.layers.contains(layer));
+      if (speaks && names(rule, place) == (rule.kind == RuleKind::Forbid)) return false;
+    }
+    return true;
+  }
+
+  [[nodiscard]] bool may_use(const DevicePlace& place) const {
+    for (int layer = 0; layer < problem_.model.layer_count(); ++layer) {
+      if (may_hold(place, layer)) return true;
+    }
+    return false;
+  }
+
+  /// Of a seat any device stands for all: rules that tell apart devices of a group speak of all layers.
+  [[nodiscard]] bool may_hold(const Seat& seat, LayerRange layers) const {
+    const NodeGroup& group = problem_.cluster.node_groups[at(seat.group)];
+    for (int d = 0; d < group.devices_per_node; ++d) {
+      const DevicePlace place{seat.group, seat.nodes.front(), d};
+      if (!may_use(place)) continue;
+      for (int layer = layers.first; layer < layers.last; ++layer) {
+        if (!may_hold(place, layer)) return false;
+      }
+      return true;
+    }
+    return false;
+  }
+
   // ---- layouts: pipelines as lists of seats ------------------------------------------------------------------------
 
   void start_pipeline() {
@@ -326,6 +378,7 @@ class BruteForce {
     const int after = static_cast<int>(pipeline.size() - s) - 1;   // stages that follow, one layer each at least
     for (const Degrees& degrees : degrees_of(pipeline[s], filling.micro_batch)) {
       for (int last = after == 0 ? layers : first + 1; last <= layers - after; ++last) {
+        if (!may_hold(pipeline[s], {first, last})) continue;
         filling.layers.push_back({first, last});
         filling.degrees.push_back(degrees);
         fill_stage(pipeline, links, filling, list);

@@ -212,6 +212,42 @@ void constrain(Inputs& inputs, std::uint64_t seed) {
   if (dice.chance(0.2)) constraints.tensor_parallel_across_nodes = true;
 }
 
+namespace {
+
+PlacementRule random_rule(Dice& dice, const Inputs& inputs) {
+  const ClusterSpec& cluster = inputs.cluster;
+  const NodeGroup& group = cluster.node_groups[static_cast<std::size_t>(dice.whole(0, cluster.group_count() - 1))];
+  const std::string node = group.node_names[static_cast<std::size_t>(dice.whole(0, group.nodes - 1))];
+  PlacementRule rule;
+  rule.kind = dice.chance(0.6) ? RuleKind::Forbid : RuleKind::Force;
+  switch (dice.whole(0, 3)) {
+    case 0: rule.nodes = {node}; return rule;
+    case 1: rule.devices = {{node, dice.whole(0, group.devices_per_node - 1)}}; return rule;
+    case 2: rule.groups = {group.name}; break;
+    default: rule.types = {cluster.device_types[static_cast<std::size_t>(group.device_type)].name}; break;
+  }
+  rule.choice = dice.one_of({LayerChoice::Range, LayerChoice::Range, LayerChoice::Head, LayerChoice::All});
+  if (rule.choice != LayerChoice::Range) return rule;
+  const int last = inputs.model.layer_count() - 1;
+  rule.layers.first = dice.chance(0.4) ? 0 : dice.whole(0, last);
+  rule.layers.last = dice.whole(rule.layers.first, std::min(last, rule.layers.first + 2)) + 1;
+  return rule;
+}
+
+}  // namespace
+
+void restrict_places(Inputs& inputs, std::uint64_t seed) {
+  Dice dice(seed);
+  std::vector<PlacementRule>& rules = inputs.job.constraints.placement;
+  for (int tries = 0; tries < 8 && rules.size() < 2; ++tries) {
+    rules.push_back(random_rule(dice, inputs));
+    // A single device is rarely enough for a whole model.
+    const bool narrow = rules.back().kind == RuleKind::Force && !rules.back().devices.empty();
+    if (narrow || !rule_faults(rules, inputs.model, inputs.cluster).empty()) rules.pop_back();
+    if (!rules.empty() && dice.chance(0.5)) break;
+  }
+}
+
 Inputs twice_as_slow(Inputs inputs) {
   for (DeviceProfile& profile : inputs.profiles) {
     for (auto& [kind, degrees] : profile.points) {
@@ -254,6 +290,7 @@ std::string describe(const Inputs& inputs) {
   if (c.whole_nodes) text += ", whole nodes";
   if (c.type_pure) text += ", type-pure";
   if (c.tensor_parallel_across_nodes) text += ", tp across nodes";
+  for (const PlacementRule& rule : c.placement) text += concat(", ", to_text(rule.kind), " ", to_text(rule));
   return text;
 }
 

@@ -56,6 +56,9 @@ struct Inputs {
 /// Random constraints that leave some plans.
 void constrain(Inputs& inputs, std::uint64_t seed);
 
+/// One or two random placement rules that leave every layer some device; none where no such rule was found.
+void restrict_places(Inputs& inputs, std::uint64_t seed);
+
 /// Every time twice as long: measured times, links and latencies. For problems with profiles of all device types.
 [[nodiscard]] Inputs twice_as_slow(Inputs inputs);
 

@@ -43,6 +43,18 @@ TEST_CASE("points that are the same problem are planned once, whatever their spe
   CHECK(result.err.find("3 points, 0 lines from before, 1 problems planned now") != std::string::npos);
 }
 
+TEST_CASE("a sweep plans with the placement rules of each point, and names the place of a wrong one", "[cli]") {
+  const std::string base = "base: {cluster: b2-b4-4, global_batch: 8, micro_batch: 1, model: gpt3-350m}\n";
+  const CommandResult result =
+      run_hpplan("sweep - --out -", base + "grid:\n  forbid: [[], 'node=b4-0', ['node=b2-0', 'type=ascend-910b4 stage=last']]\n");
+  CHECK(result.code == 2);   // the last: nothing is left for the head
+  CHECK(result.out.find("\"used_devices\":2") != std::string::npos);
+  CHECK(result.out.find("no device may hold layer 25 (head)") != std::string::npos);
+  const CommandResult wrong = run_hpplan("sweep - --out -", base + "points:\n  - {forbid: 'nodes=b4-0'}\n");
+  CHECK(wrong.code == 2);
+  CHECK_THAT(wrong.err, Contains(":3:14: error: points[0].forbid: unknown word \"nodes\""));
+}
+
 TEST_CASE("a mended input is planned again with --retry-broken", "[cli]") {
   const ScratchFolder scratch;
   const std::string spec = "base: {cluster: b2-b4-4, global_batch: 8, micro_batch: 1, model: " + scratch.path("m.yaml") + "}\n";

@@ -38,13 +38,41 @@ TEST_CASE("plan prints a summary, and with --out writes the plan instead", "[pla
 TEST_CASE("check finds nothing wrong with what plan writes", "[plan]") {
   const std::string more = GENERATE(std::string(""), " --type-pure", " --whole-nodes", " --pipelines 2",
                                     " --stages 2..3", " --tensor-parallel 2", " --optimizer-sharding stage-data-parallel",
-                                    " --memory-margin '8 GB' --framework-overhead '2 GiB'", " --no-recompute");
+                                    " --memory-margin '8 GB' --framework-overhead '2 GiB'", " --no-recompute",
+                                    " --forbid 'type=rtx-3090 stage=first' --force 'layers=3-9 group=a100'",
+                                    " --forbid device=a100-0:0", " --forbid node=rtx3090-0 --schedule 1f1b,interleaved");
   CAPTURE(more);
   const CommandResult plan = run_hpplan(kSmall + more + " --json");
   REQUIRE(plan.code == 0);
   const CommandResult check = run_hpplan("check - --model gpt3-350m --cluster a100-3090-4", plan.out);
   CHECK_THAT(check.out, Contains("ok: "));
   CHECK(check.code == 0);
+}
+
+TEST_CASE("a placement rule is kept, stands in the plan, and check holds a plan against it", "[plan]") {
+  const CommandResult plan = run_hpplan(kSmall + " --pipelines 1 --stages 2 --forbid 'type=a100-80gb stage=first' --json");
+  REQUIRE(plan.code == 0);
+  auto json = nlohmann::json::parse(plan.out);
+  CHECK(json["pipelines"][0]["stages"][0]["node_group"] == "rtx3090");
+  CHECK(json["problem"]["constraints"]["forbid"] == nlohmann::json::array({"type=a100-80gb stage=first"}));
+  json["problem"]["constraints"]["forbid"] = {"type=rtx-3090 layers=1-1", "node=a100-0"};
+  const CommandResult check = run_hpplan("check -", json.dump());
+  CHECK(check.code == 3);
+  CHECK_THAT(check.out, Contains("pipelines[0].stages[0].layers") && Contains("layers that the job lets rtx3090 hold"));
+  CHECK_THAT(check.out, Contains("pipelines[0].stages[1].devices") && Contains("devices that the job allows"));
+}
+
+TEST_CASE("a placement rule that makes no sense is refused with what is known", "[plan]") {
+  const auto [wrong, message, hint] = GENERATE(table<std::string, std::string, std::string>({
+      {"--forbid node=a100-1", "--forbid: \"node=a100-1\": the cluster has no node \"a100-1\"", "did you mean \"a100-0\"?"},
+      {"--force 'layers=1-3'", "names no devices", "add type=, group=, node= or device="},
+      {"--forbid 'typ=a100'", "unknown word \"typ\" in \"typ=a100\"", "did you mean \"type\"?"},
+      {"--forbid type=a100-80gb --forbid type=rtx-3090", "no device may hold layer 0 (embedding)", "leave out one of the rules"},
+  }));
+  CAPTURE(wrong);
+  const CommandResult result = run_hpplan(kSmall + " " + wrong);
+  CHECK(result.code == 2);
+  CHECK_THAT(result.err, Contains(message) && Contains("hint: " + hint));
 }
 
 TEST_CASE("plans under other schedules are judged right", "[plan]") {

@@ -47,10 +47,23 @@ TEST_CASE("the plan of a constrained random problem is as fast as the best of al
   }
 }
 
+TEST_CASE("with placement rules the plan is as fast as the best of all plans that keep them", "[search][property]") {
+  int ruled = 0;
+  for (std::uint64_t seed = 1201; seed <= 1320; ++seed) {
+    Inputs inputs = random_inputs(seed);
+    if (seed % 3 == 0) constrain(inputs, seed);
+    restrict_places(inputs, seed);
+    ruled += inputs.job.constraints.placement.empty() ? 0 : 1;
+    compare(inputs, seed);
+  }
+  CHECK(ruled > 60);
+}
+
 TEST_CASE("thousands of random problems agree with the best of all plans", "[.][long]") {
   for (std::uint64_t seed = 1; seed <= 2000; ++seed) {
     Inputs inputs = random_inputs(seed);
     if (seed > 1000) constrain(inputs, seed);
+    if (seed % 4 == 0) restrict_places(inputs, seed);
     compare(inputs, seed);
   }
 }
