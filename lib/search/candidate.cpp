@@ -331,6 +331,7 @@ Realised realise(SearchTables& tables, std::vector<Candidate> pipelines, double 
   const int global_batch = problem.job.global_batch;
   std::sort(pipelines.begin(), pipelines.end());   // one order, whoever found them
   Realised best;
+  if (tables.is_left_out(pipelines)) return best;
   std::vector<PipelineTimer> ideal;
   for (const Candidate& pipeline : pipelines) ideal.emplace_back(tables, pipeline, best_links(tables, pipeline));
   const double optimizer = slowest_optimizer(tables, pipelines);

@@ -50,6 +50,11 @@ class SearchTables {
   void check_stop() const {
     if (stop_ && stop_()) throw SearchStopped{};
   }
+  /// Sets of pipelines that do not count as plans: realise() gives nothing for them. May be empty.
+  void leave_out(std::function<bool(const std::vector<Candidate>&)> unwanted) { unwanted_ = std::move(unwanted); }
+  [[nodiscard]] bool is_left_out(const std::vector<Candidate>& pipelines) const {
+    return unwanted_ && unwanted_(pipelines);
+  }
   /// Work done with these tables, in transitions of the DP.
   void add_work(std::int64_t work) { work_ += work; }
   [[nodiscard]] std::int64_t work() const { return work_; }
@@ -62,6 +67,7 @@ class SearchTables {
   StageRows* rows_;
   const Space* space_;
   std::function<bool()> stop_;
+  std::function<bool(const std::vector<Candidate>&)> unwanted_;
   std::int64_t work_ = 0;
   std::map<int, std::unique_ptr<StageTable>> stages_;
   std::map<int, std::vector<double>> transfers_;

@@ -10,7 +10,9 @@
 #include "search/candidate.hpp"
 #include "search/closure.hpp"
 #include "search/column_engine.hpp"
+#include "search/enumeration.hpp"
 #include "search/infeasible.hpp"
+#include "search/plan_shape.hpp"
 #include "search/rate_bound.hpp"
 
 namespace hpplan {
@@ -36,12 +38,28 @@ constexpr double kColumnGap = 0.01;
 /// A step of the columns costs as much as this many of the tables.
 constexpr std::int64_t kColumnShare = 20;
 
+/// Without SES, tables reach to this many times the ideal time whatever plan is known.
+constexpr double kUnskipped = 4.0;
+/// Times this close are equal: they differ by the order of additions only.
+constexpr double kEqualTimes = 1e-11;
+/// Stages that may be tried to choose among plans of equal time.
+constexpr std::int64_t kTieBudget = 200'000;
+
+/// Tables that are not shared (without CPC): too few to be worth several threads.
+struct OwnTables {
+  OwnTables(const Problem& problem, int depth, const Space& space) : rows(problem, depth, 1), tables(rows, space) {}
+
+  StageRows rows;
+  SearchTables tables;
+};
+
 /// A branch with the bracket of its relaxed optimum: no plan of it is faster than `low`.
 struct Node {
   BranchRange range;
   double low = 0.0;
   double high = kInfinity;           // infinity: no relaxed plan is known, the tables may not reach far enough
   std::vector<Candidate> plan;       // candidates of the relaxed plan at `high`
+  std::shared_ptr<OwnTables> own;    // of `branch`, without CPC
   std::shared_ptr<Branch> branch;
   bool exhausted = false;            // nothing more can be done within the budget
 };
@@ -53,17 +71,26 @@ struct Knowledge {
   std::vector<std::pair<double, Plan>> plans;   // best first, different pipelines
   double bound = 0.0;                // proved over the space searched last
   bool stopped = false;
+  PlanShapes excluded;               // plans of these shapes do not count
 };
 
-/// Keeps a plan if it is among the best `top`.
+void leave_out_excluded(SearchTables& tables, const Knowledge& known) {
+  if (known.excluded.empty()) return;
+  tables.leave_out([&tables, &known](const std::vector<Candidate>& pipelines) {
+    return known.excluded.count(shape_of(tables.space(), pipelines)) > 0;
+  });
+}
+
+/// Keeps a plan if it is the best, or among those that are wanted beside it.
 void keep_plan(const Problem& problem, const Space& space, const SearchOptions& options, const Realised& realised,
           Knowledge& known) {
-  if (realised.time == kInfinity || (options.top <= 1 && realised.time >= known.time)) return;
+  if (realised.time == kInfinity || (options.met <= 1 && realised.time >= known.time)) return;
+  known.report.improvements += realised.time < known.time ? 1 : 0;
   known.time = std::min(known.time, realised.time);
   const auto place = std::upper_bound(known.plans.begin(), known.plans.end(), realised.time,
                                       [](double time, const auto& other) { return time < other.first; });
   known.plans.insert(place, {realised.time, finish(problem, space, realised)});
-  if (known.plans.size() > static_cast<std::size_t>(std::max(1, options.top))) known.plans.pop_back();
+  if (known.plans.size() > static_cast<std::size_t>(std::max({1, options.top, options.met}))) known.plans.pop_back();
 }
 
 /// Branch and bound over one space.
@@ -71,7 +98,9 @@ class Engine {
  public:
   Engine(StageRows& rows, const SearchOptions& options, const Space& space, Knowledge& knowledge)
       : problem_(rows.problem()), options_(options), space_(space), tables_(rows, space), known_(knowledge),
-        report_(knowledge.report) {}
+        report_(knowledge.report) {
+    leave_out_excluded(tables_, known_);
+  }
 
   /// budget: work after which the remaining gap is left open.
   void run(std::int64_t budget) {
@@ -115,7 +144,7 @@ class Engine {
     const double ideal = rate_bound(problem_).value();
     std::shared_ptr<Branch> previous;
     for (const BranchRange& range : replica_classes()) {
-      if (ideal >= incumbent()) break;
+      if (options_.skip_early && ideal >= incumbent()) break;
       Node node;
       node.range = range;
       node.low = ideal;
@@ -126,15 +155,15 @@ class Engine {
       double target = std::min(ideal * kGrowth, incumbent());
       while (true) {
         if (!node.branch || node.branch->limit() < target) {
-          const double limit = incumbent() < kInfinity ? incumbent() : target * kGrowth;
           // More replicas cost more All-Reduce: tables of fewer replicas are lower bounds.
-          node.branch = std::make_shared<Branch>(tables_, range, limit, wider_of(previous, limit));
+          open(node, incumbent() < kInfinity ? incumbent() : target * kGrowth, previous);
           ++report_.branches;
         }
         const bool last = target >= incumbent() || target > ideal * kHopeless;
         if (try_target(node, incumbent() < kInfinity ? incumbent() : target) || last) break;
         target = next_target(target, ideal);
       }
+      if (!options_.skip_early) bracket(node);
       previous = node.branch;
       if (node.high < kInfinity) {
         nodes_.push_back(std::move(node));
@@ -142,6 +171,25 @@ class Engine {
         ++report_.skipped;
       }
     }
+  }
+
+  /// Without SES: where the relaxed optimum of a branch is, even where no plan there can be the best.
+  void bracket(Node& node) {
+    while (!stopped() && node.high < kInfinity && node.high - node.low > kBracket * node.high) {
+      static_cast<void>(try_target(node, 0.5 * (node.low + node.high)));
+    }
+  }
+
+  /// Gives a node the branch of its range, for times up to `limit`.
+  void open(Node& node, double limit, const std::shared_ptr<Branch>& wider) {
+    if (!options_.skip_early) limit = std::max(limit, kUnskipped * rate_bound(problem_).value());
+    if (options_.cache_pipelines) {
+      node.branch = std::make_shared<Branch>(tables_, node.range, limit, wider_of(wider, limit));
+      return;
+    }
+    node.own = std::make_shared<OwnTables>(problem_, std::max(1, space_.max_stages), space_);
+    node.own->tables.stop_when([this] { return stopped(); });
+    node.branch = std::make_shared<Branch>(node.own->tables, node.range, limit, nullptr);
   }
 
   [[nodiscard]] double next_target(double target, double ideal) const {
@@ -173,9 +221,11 @@ class Engine {
 
   /// Whether the branch has a relaxed plan by `target`; keeps it, scores it, and moves the bracket.
   bool try_target(Node& node, double target) {
+    if (!options_.cache_pipelines) open(node, node.branch->limit(), nullptr);
     const Tally before = tally_of(*node.branch);
     const auto relaxed = node.branch->relaxed(target);
     add_since(before, *node.branch);
+    if (node.own) tables_.add_work(node.branch->transitions() - before.transitions);
     if (!relaxed) {
       node.low = std::max(node.low, target);
       return false;
@@ -193,7 +243,7 @@ class Engine {
     std::sort(sorted.begin(), sorted.end());
     if (!scored_.insert(sorted).second) return;
     // A plan slower than the incumbent may still be wanted as an alternative.
-    keep(realise(tables_, std::move(sorted), options_.top > 1 ? kInfinity : incumbent(), kPlacementsTried));
+    keep(realise(tables_, std::move(sorted), options_.met > 1 ? kInfinity : incumbent(), kPlacementsTried));
   }
 
   void keep(const Realised& realised) { keep_plan(problem_, space_, options_, realised, known_); }
@@ -221,9 +271,11 @@ class Engine {
         report_.skipped += done ? 1 : 0;
         return done;
       });
-      const auto next = std::min_element(nodes_.begin(), nodes_.end(), [](const Node& a, const Node& b) {
+      const auto promising = std::min_element(nodes_.begin(), nodes_.end(), [](const Node& a, const Node& b) {
         return std::pair(a.exhausted, a.low) < std::pair(b.exhausted, b.low);
       });
+      const auto first = std::find_if(nodes_.begin(), nodes_.end(), [](const Node& node) { return !node.exhausted; });
+      const auto next = options_.order_search || first == nodes_.end() ? promising : first;
       if (next == nodes_.end() || next->exhausted) return;
       if (bound() * (1.0 + problem_.job.tolerance) >= incumbent()) return;
       if (work() > budget_) return;
@@ -241,7 +293,7 @@ class Engine {
       return;
     }
     const double target = next_target(node.low, ideal);
-    node.branch = std::make_shared<Branch>(tables_, node.range, target, nullptr);
+    open(node, target, nullptr);
     ++report_.branches;
     static_cast<void>(try_target(node, target));
   }
@@ -252,10 +304,10 @@ class Engine {
       reach_further(node);
       return;
     }
-    if (node.branch->limit() > incumbent() * 1.05) {
+    if (options_.skip_early && node.branch->limit() > incumbent() * 1.05) {
       // A tighter limit makes every later table cheaper.
       const std::shared_ptr<Branch> old = node.branch;
-      node.branch = std::make_shared<Branch>(tables_, node.range, incumbent(), old.get());
+      open(node, incumbent(), old);
     }
     if (incumbent() == kInfinity) {
       // The relaxed plan cannot be placed or does not make the exact batch: the plans around it may.
@@ -303,7 +355,7 @@ class Engine {
       Node part;
       part.range = range;
       part.low = low;
-      part.branch = std::make_shared<Branch>(tables_, range, goal, wider_of(whole, goal));
+      open(part, goal, whole);
       ++report_.branches;
       if (try_target(part, goal) || part.low < incumbent()) {
         nodes_.push_back(std::move(part));
@@ -368,7 +420,7 @@ SearchResult result_of(const Problem& problem, Knowledge& known) {
     result.plans.push_back(std::move(plan));
   }
   known.report.proved =
-      !result.plans.empty() && proved * (1.0 + problem.job.tolerance) >= known.time * (1.0 - 1e-12);
+      !result.plans.empty() && proved * (1.0 + problem.job.tolerance) >= known.time * (1.0 - kEqualTimes);
   if (result.plans.empty()) known.report.rejections = explain_infeasible(problem);
   result.report = std::move(known.report);
   return result;
@@ -406,6 +458,7 @@ void improve_by_columns(const Problem& problem, const SearchOptions& options, Kn
   input.threads = options.threads;
   input.budget = options.proof_budget / kColumnShare;
   tables.stop_when(options.stop);
+  leave_out_excluded(tables, known);
   input.progress = [&](double bound) {
     if (options.progress) options.progress({known.time, bound, known.report.transitions});
   };
@@ -417,12 +470,10 @@ void improve_by_columns(const Problem& problem, const SearchOptions& options, Kn
   for (const Realised& realised : result.found) keep_plan(problem, space, options, realised, known);
 }
 
-}  // namespace
-
-SearchResult find_plan(const Problem& problem, const SearchOptions& options) {
-  Knowledge known;
-  if (!batch_reachable(problem.job)) return result_of(problem, known);
-  const std::vector<Space> spaces = spaces_to_search(problem);
+/// Branch and bound over the spaces, then by prices where that leaves a gap.
+void search_branches(const Problem& problem, const SearchOptions& options, Knowledge& known) {
+  std::vector<Space> spaces = spaces_to_search(problem);
+  if (!options.order_search && spaces.size() > 1) spaces.erase(spaces.begin(), spaces.end() - 1);
   StageRows rows(problem, spaces.empty() ? 1 : spaces.back().max_stages, options.threads);
   for (const Space& space : spaces) {
     if (known.stopped) break;
@@ -435,6 +486,72 @@ SearchResult find_plan(const Problem& problem, const SearchOptions& options) {
   if (!known.stopped && known.time < kInfinity && known.bound * (1.0 + enough) < known.time) {
     improve_by_columns(problem, options, known);
   }
+}
+
+/// The same without dynamic programming. Ended early, it has proved nothing beyond the work bound.
+void search_by_enumeration(const Problem& problem, const SearchOptions& options, Knowledge& known) {
+  const Space space = make_space(problem);
+  EnumerationInput input;
+  input.cache = options.cache_pipelines;
+  input.skip = options.skip_early;
+  input.order = options.order_search;
+  input.threads = options.threads;
+  input.tolerance = problem.job.tolerance;
+  input.limit = known.time / (1.0 + input.tolerance);
+  input.excluded = &known.excluded;
+  input.stop = options.stop;
+  const double ideal = rate_bound(problem).value();
+  input.progress = [&](double time) {
+    if (options.progress) options.progress({std::min(time, known.time), ideal, 0});
+  };
+  const EnumerationResult found = enumerate_plans(problem, space, input);
+  SearchReport& report = known.report;
+  report.branches += found.divisions;
+  report.tables += found.lists;
+  report.tables_reused += found.lists_reused;
+  report.transitions += found.stages;
+  report.candidates += found.sets;
+  report.skipped += found.skipped_divisions + found.skipped_stages + found.skipped_pipelines + found.skipped_sets;
+  report.improvements += found.improvements;
+  if (found.best.time < known.time) {
+    known.time = found.best.time;
+    known.plans.insert(known.plans.begin(), {found.best.time, finish(problem, space, found.best)});
+  }
+  known.stopped = found.stopped;
+  if (found.complete) known.bound = input.skip ? known.time / (1.0 + input.tolerance) : known.time;
+}
+
+/// Among plans as fast as the best one, the first in EvenOrder: the answer then does not depend on how it was found.
+void settle_ties(const Problem& problem, const SearchOptions& options, Knowledge& known) {
+  if (known.plans.empty() || known.bound < known.time * (1.0 - 1e-12)) return;
+  const Space space = make_space(problem);
+  EnumerationInput input;
+  input.goal = EnumerationGoal::Even;
+  input.limit = known.time * (1.0 + kEqualTimes);
+  input.threads = options.threads;
+  input.budget = kTieBudget;
+  input.excluded = &known.excluded;
+  input.stop = options.stop;
+  const EnumerationResult found = enumerate_plans(problem, space, input);
+  known.report.tied += found.stages;
+  if (!found.complete || found.best.time == kInfinity) return;
+  known.plans.front() = {found.best.time, finish(problem, space, found.best)};
+}
+
+/// One plan with what is proved of it: no plan whose shape is not that of a plan found before is faster than the bound.
+void find_best(const Problem& problem, const SearchOptions& options, Knowledge& known) {
+  const double floor = known.bound;
+  options.dynamic_programming ? search_branches(problem, options, known) : search_by_enumeration(problem, options, known);
+  known.bound = std::min(std::max(known.bound, floor), known.time);
+  settle_ties(problem, options, known);
+}
+
+}  // namespace
+
+SearchResult find_plan(const Problem& problem, const SearchOptions& options) {
+  Knowledge known;
+  if (!batch_reachable(problem.job)) return result_of(problem, known);
+  find_best(problem, options, known);
   return result_of(problem, known);
 }
 

@@ -21,12 +21,13 @@ struct SearchProgress {
 
 struct SearchOptions {
   int threads = 1;
-  // The four switches do not change how the engine works yet: it always caches, skips, orders and uses the DP.
-  bool cache_pipelines = true;    // CPC
-  bool skip_early = true;         // SES
-  bool order_search = true;       // OSO
-  bool dynamic_programming = true;// DPO
-  int top = 1;                    // number of different plans wanted
+  // The four optimisations, each off for comparison. The plan that is proved does not depend on them.
+  bool cache_pipelines = true;    // CPC: off, every look at a branch computes its stage and pipeline tables anew
+  bool skip_early = true;         // SES: off, tables keep what is slower than the best plan, and no branch is left early
+  bool order_search = true;       // OSO: off, no coarser space gives a first plan, and branches keep their natural order
+  bool dynamic_programming = true;// DPO: off, plans are enumerated (enumeration.hpp), and the three mean what they do there
+  int top = 1;                    // number of truly different plans wanted (plan_shape.hpp)
+  int met = 0;                    // and how many of the good plans met on the way, different or not, are kept beside the best
   /// Asked between waves of work; true ends the search with the best plan so far and a valid bound. May be empty.
   std::function<bool()> stop;
   std::function<void(const SearchProgress&)> progress;
@@ -37,18 +38,23 @@ struct SearchOptions {
 
 /// What may differ between runs and machines, or explains a search; never part of a plan.
 struct SearchReport {
-  std::int64_t branches = 0;          // parts of the search space looked at
-  std::int64_t tables = 0;            // pipeline tables computed
-  std::int64_t tables_reused = 0;     // CPC: table look-ups that needed no computing
-  std::int64_t transitions = 0;       // DP transitions
+  std::int64_t branches = 0;          // parts of the search space looked at; enumeration: divisions into pipelines
+  std::int64_t tables = 0;            // pipeline tables computed; enumeration: lists of pipelines
+  std::int64_t tables_reused = 0;     // CPC: look-ups of tables or lists that needed no computing
+  std::int64_t transitions = 0;       // DP transitions; enumeration: stages tried
   std::int64_t candidates = 0;        // sets of pipelines scored
-  std::int64_t skipped = 0;           // SES: branches and candidates dropped by a bound
+  std::int64_t skipped = 0;           // SES: branches, stages, pipelines and sets dropped by a bound
+  std::int64_t improvements = 0;      // OSO: plans that were the best when found; the fewer the better the order
+  std::int64_t tied = 0;              // stages tried to choose among plans of equal time
+  bool exhausted = false;             // there are no more different plans than those found
   bool proved = false;                // the plan is optimal (within the tolerance)
   std::vector<Rejection> rejections;  // why nothing is feasible, nearest miss of each reason
 };
 
 struct SearchResult {
-  std::vector<Plan> plans;            // best first; empty: nothing is feasible
+  /// Best first; empty: nothing is feasible. With `top`, no two have one shape, and no plan of another shape than those
+  /// before it is faster than the `lower_bound` of a plan: where that is its time, it is the next best for sure.
+  std::vector<Plan> plans;
   SearchReport report;
 };
 
@@ -65,6 +71,10 @@ struct SearchResult {
 /// When the cluster has more than some hundred resource vectors, the tables only search the spaces whose stages are
 /// multiples of 2, 4, .. devices, for a good plan. Where they leave a gap, prices per device bound the whole space and
 /// find more plans (column_engine.hpp); their work depends on the ports and not on the number of devices.
+///
+/// Of plans with equal time the one that is first in EvenOrder is chosen, where few enough are that fast to look at all.
+///
+/// Further plans are found by further searches, each without the shapes of the plans before it.
 ///
 /// Work: a pipeline table costs O(stages * layers^2 * ports^2 * splits * vectors), a price O(stages * layers^2 * ports^2 *
 /// splits * frontier). Both stop at `proof_budget`, so the counted work does not grow with the cluster beyond it.

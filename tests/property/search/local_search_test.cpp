@@ -122,7 +122,7 @@ TEST_CASE("no walk from a plan ever beats its bound, nor a plan that is proved",
     INFO("seed " << seed << ": " << describe(inputs));
     const Problem problem = inputs.problem();
     SearchOptions options;
-    options.top = 3;
+    options.met = 3;
     options.proof_budget = 3'000'000;
     const SearchResult result = find_plan(problem, options);
     Dice dice(seed);

@@ -94,20 +94,4 @@ TEST_CASE("names of layer kinds, device types, node groups and nodes change noth
   }
 }
 
-TEST_CASE("each search optimisation off gives the same plan time", "[search][property]") {
-  for (std::uint64_t seed = 3501; seed <= 3520; ++seed) {
-    const Inputs inputs = random_inputs(seed);
-    INFO("seed " << seed << ": " << describe(inputs));
-    const double time = planned_time(inputs);
-    for (bool SearchOptions::*option : {&SearchOptions::cache_pipelines, &SearchOptions::skip_early,
-                                        &SearchOptions::order_search, &SearchOptions::dynamic_programming}) {
-      SearchOptions options;
-      options.*option = false;
-      const SearchResult result = find_plan(inputs.problem(), options);
-      REQUIRE(result.plans.empty() == (time == std::numeric_limits<double>::infinity()));
-      if (!result.plans.empty()) CHECK(result.plans.front().iteration_time.value() == Approx(time).epsilon(1e-12));
-    }
-  }
-}
-
 }  // namespace hpplan::testing
