@@ -112,7 +112,8 @@ RunReport make_report(const ScheduledSearch& scheduled, int threads) {
   report.threads = threads;
   report.counts = {{"branches", search.branches},       {"tables", search.tables},
                    {"tables_reused", search.tables_reused}, {"transitions", search.transitions},
-                   {"candidates", search.candidates},   {"skipped", search.skipped}};
+                   {"candidates", search.candidates},   {"skipped", search.skipped},
+                   {"improvements", search.improvements}, {"tied", search.tied}};
   if (scheduled.fits > 0) report.counts.push_back({"schedule_fits", scheduled.fits});
   for (const Plan& plan : result.plans) report.iteration_times_s.push_back(plan.iteration_time.value());
   report.rejections = search.rejections;
@@ -125,15 +126,21 @@ TextStyle style_of(int descriptor) {
   return plain ? TextStyle::Plain : TextStyle::Coloured;
 }
 
-std::string alternatives_text(const std::vector<Plan>& plans) {
+/// The plans after the best one, each with what is proved of it.
+std::string alternatives_text(const SearchResult& result) {
+  const std::vector<Plan>& plans = result.plans;
   std::string out;
   for (std::size_t k = 1; k < plans.size(); ++k) {
     std::size_t stages = 0;
     for (const PipelinePlan& pipeline : plans[k].pipelines) stages += pipeline.stages.size();
+    const double gap = plans[k].gap();
+    const std::string proof = gap <= 1e-9 ? "proved" : concat("no other is more than ", fixed(gap * 100.0, 2), " % faster");
     out += concat("  next best ", k + 1, ": ", pretty(plans[k].iteration_time), " (+",
                   fixed((plans[k].iteration_time / plans[0].iteration_time - 1.0) * 100.0, 2), " %), ",
-                  plans[k].pipelines.size(), " pipelines, ", stages, " stages\n");
+                  plans[k].pipelines.size(), plans[k].pipelines.size() == 1 ? " pipeline, " : " pipelines, ", stages,
+                  stages == 1 ? " stage, " : " stages, ", proof, "\n");
   }
+  if (result.report.exhausted) out += "  there is no other plan\n";
   return out;
 }
 
@@ -165,7 +172,7 @@ ExitCode run_plan(const PlanOptions& options, const AppContext& context) {
   if (options.out.empty() && options.json) std::cout << plan_json(file);
   const bool summary_is_result = options.out.empty() && !options.json && options.report != "-";
   const std::string summary =
-      plan_summary(file, style_of(summary_is_result ? STDOUT_FILENO : STDERR_FILENO)) + alternatives_text(result.plans);
+      plan_summary(file, style_of(summary_is_result ? STDOUT_FILENO : STDERR_FILENO)) + alternatives_text(result);
   if (summary_is_result) {
     std::cout << summary;
   } else {
@@ -232,12 +239,15 @@ void add_search_options(CLI::App& verb, PlanOptions& options) {
       ->type_name("S")->check(positive_number())->group(group);
   verb.add_option("--threads", options.search.threads, "threads (default: all cores); the plan does not depend on it")
       ->type_name("N")->check(whole_number(1, 1024))->group(group);
-  verb.add_option("--top", options.search.top, "also show the K best plans (default 1)")
+  verb.add_option("--top", options.search.top,
+                  "also show the next best plans, K in all (default 1), each with what is proved of it; no two have the same "
+                  "stages (devices, split, layers) in all pipelines")
       ->type_name("K")->check(whole_number(1, 1000))->group(group);
-  verb.add_flag("--no-cpc", options.no_cpc, "do not cache pipeline configurations (accepted; no effect yet)")->group(group);
-  verb.add_flag("--no-ses", options.no_ses, "do not skip candidates by their bound (accepted; no effect yet)")->group(group);
-  verb.add_flag("--no-oso", options.no_oso, "do not order candidates by promise (accepted; no effect yet)")->group(group);
-  verb.add_flag("--no-dpo", options.no_dpo, "enumerate instead of dynamic programming (accepted; no effect yet)")->group(group);
+  verb.add_flag("--no-cpc", options.no_cpc, "do not cache stages and pipelines (slower; the same plan)")->group(group);
+  verb.add_flag("--no-ses", options.no_ses, "do not skip early what a bound rules out (slower; the same plan)")->group(group);
+  verb.add_flag("--no-oso", options.no_oso, "do not look at what is promising first (slower; the same plan)")->group(group);
+  verb.add_flag("--no-dpo", options.no_dpo,
+                "enumerate plans instead of dynamic programming (for some ten devices; set a --time-limit)")->group(group);
 }
 
 }  // namespace

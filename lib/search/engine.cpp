@@ -546,13 +546,69 @@ void find_best(const Problem& problem, const SearchOptions& options, Knowledge& 
   settle_ties(problem, options, known);
 }
 
+void add_counts(const SearchReport& more, SearchReport& report) {
+  report.branches += more.branches;
+  report.tables += more.tables;
+  report.tables_reused += more.tables_reused;
+  report.transitions += more.transitions;
+  report.candidates += more.candidates;
+  report.skipped += more.skipped;
+  report.improvements += more.improvements;
+  report.tied += more.tied;
+}
+
+/// Further searches, each without the shapes of the plans before it.
+void find_next_best(const Problem& problem, const SearchOptions& options, Knowledge& first, SearchResult& result) {
+  std::vector<std::pair<double, Plan>> spare = std::move(first.plans);
+  Knowledge known = std::move(first);
+  while (static_cast<int>(result.plans.size()) < options.top) {
+    known.excluded.insert(shape_of(result.plans.back()));
+    known.report = {};
+    known.plans.clear();
+    for (auto& entry : spare) {
+      if (known.excluded.count(shape_of(entry.second)) == 0) known.plans.push_back(std::move(entry));
+    }
+    known.time = known.plans.empty() ? kInfinity : known.plans.front().first;
+    if (!known.stopped) find_best(problem, options, known);
+    add_counts(known.report, result.report);
+    if (known.plans.empty()) {
+      result.report.exhausted = !known.stopped;
+      return;
+    }
+    Plan plan = known.plans.front().second;
+    plan.lower_bound = Seconds{std::min({std::max(rate_bound(problem).value(), known.bound), plan.iteration_time.value()})};
+    plan.complete = !known.stopped;
+    result.plans.push_back(std::move(plan));
+    spare = std::move(known.plans);
+  }
+}
+
+/// A search that was not proved may be overtaken by a later one: then the bounds are those of the plans that follow.
+void rank(std::vector<Plan>& plans) {
+  std::stable_sort(plans.begin(), plans.end(),
+                   [](const Plan& a, const Plan& b) { return a.iteration_time < b.iteration_time; });
+  Seconds least{kInfinity};
+  for (std::size_t k = plans.size(); k-- > 0;) {
+    least = std::min(least, plans[k].lower_bound);
+    plans[k].lower_bound = least;
+  }
+}
+
 }  // namespace
 
 SearchResult find_plan(const Problem& problem, const SearchOptions& options) {
   Knowledge known;
   if (!batch_reachable(problem.job)) return result_of(problem, known);
   find_best(problem, options, known);
-  return result_of(problem, known);
+  if (options.top <= 1) return result_of(problem, known);
+  const std::vector<std::pair<double, Plan>> all = known.plans;
+  SearchResult result = result_of(problem, known);
+  if (result.plans.empty()) return result;
+  result.plans.resize(1);
+  known.plans = all;
+  find_next_best(problem, options, known, result);
+  rank(result.plans);
+  return result;
 }
 
 }  // namespace hpplan

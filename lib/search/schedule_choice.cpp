@@ -12,6 +12,7 @@
 #include "predict/evaluate.hpp"
 #include "predict/link.hpp"
 #include "schedule/table.hpp"
+#include "search/plan_shape.hpp"
 #include "search/rate_bound.hpp"
 #include "search/schedule_fit.hpp"
 
@@ -270,7 +271,8 @@ std::vector<Plan> with_best_schedules(const Problem& problem, const Plan& plan, 
 ScheduledSearch find_scheduled_plan(const Problem& problem, const SearchOptions& options) {
   if (!asks_for_other_schedules(problem.job)) return {find_plan(problem, options), 0};
   SearchOptions wider = options;
-  wider.top = std::max(options.top, kPlansTried);
+  wider.top = 1;
+  wider.met = std::max(options.top, kPlansTried);
   ScheduledSearch found{find_plan(problem, wider), 0};
   SearchResult& result = found.search;
   std::vector<Plan> seeds = std::move(result.plans);
@@ -295,6 +297,8 @@ ScheduledSearch find_scheduled_plan(const Problem& problem, const SearchOptions&
     }
   }
   sort_by_time(result.plans);
+  PlanShapes seen;
+  std::erase_if(result.plans, [&](const Plan& plan) { return !seen.insert(shape_of(plan)).second; });
   if (result.plans.size() > static_cast<std::size_t>(options.top)) result.plans.resize(static_cast<std::size_t>(options.top));
   return found;
 }

@@ -160,7 +160,8 @@ class Stages {
 
 class BruteForce {
  public:
-  explicit BruteForce(const Problem& problem) : problem_(problem), stages_(problem) {
+  BruteForce(const Problem& problem, const std::set<BruteForceShape>& excluded)
+      : problem_(problem), stages_(problem), excluded_(excluded) {
     for (int g = 0; g < problem.cluster.group_count(); ++g) {
       const NodeGroup& group = problem.cluster.node_groups[at(g)];
       free_.emplace_back(at(group.nodes), 0);
@@ -491,6 +492,10 @@ class BruteForce {
     // What the drain hides depends on the batch split: then only the plan as a whole has a time.
     const bool overlap = problem_.job.overlap_gradient_sync;
     micro_batches_.assign(chosen_.size(), 1);
+    if (!excluded_.empty() && excluded_.count(brute_force_shape(as_plan(false))) > 0) {
+      micro_batches_.clear();
+      return;
+    }
     const double sync = overlap ? 0.0 : gradient_sync();
     micro_batches_.clear();
     split_batch(problem_.job.global_batch, 0.0, optimizer, sync);
@@ -560,6 +565,7 @@ class BruteForce {
 
   const Problem& problem_;
   Stages stages_;
+  const std::set<BruteForceShape>& excluded_;
   std::vector<std::vector<int>> free_;   // [group][node]: devices left
   Layout layout_;
   std::map<Signature, std::vector<Filling>> fillings_;
@@ -615,6 +621,21 @@ double brute_force_makespan(const std::vector<BruteForceStage>& stages, int micr
   return *std::max_element(free.begin(), free.end());
 }
 
-BruteForceResult brute_force_plan(const Problem& problem) { return BruteForce(problem).run(); }
+BruteForceShape brute_force_shape(const std::vector<PipelinePlan>& pipelines) {
+  BruteForceShape shape;
+  for (const PipelinePlan& pipeline : pipelines) {
+    auto& stages = shape.emplace_back();
+    for (const StagePlan& stage : pipeline.stages) {
+      stages.push_back({stage.node_group, static_cast<int>(stage.devices.size()), stage.tensor_parallel,
+                        stage.layers.first, stage.layers.last});
+    }
+  }
+  std::sort(shape.begin(), shape.end());
+  return shape;
+}
+
+BruteForceResult brute_force_plan(const Problem& problem, const std::set<BruteForceShape>& excluded) {
+  return BruteForce(problem, excluded).run();
+}
 
 }  // namespace hpplan::testing
