@@ -11,6 +11,7 @@
 #include "search/closure.hpp"
 #include "search/column_engine.hpp"
 #include "search/enumeration.hpp"
+#include "search/even_out.hpp"
 #include "search/infeasible.hpp"
 #include "search/plan_shape.hpp"
 #include "search/rate_bound.hpp"
@@ -44,6 +45,8 @@ constexpr double kUnskipped = 4.0;
 constexpr double kEqualTimes = 1e-11;
 /// Stages that may be tried to choose among plans of equal time.
 constexpr std::int64_t kTieBudget = 200'000;
+/// Moves of a layer that may be priced to make the plan even where there are more plans of equal time than that.
+constexpr int kEvenTries = 300;
 
 /// Tables that are not shared (without CPC): too few to be worth several threads.
 struct OwnTables {
@@ -521,21 +524,45 @@ void search_by_enumeration(const Problem& problem, const SearchOptions& options,
   if (found.complete) known.bound = input.skip ? known.time / (1.0 + input.tolerance) : known.time;
 }
 
-/// Among plans as fast as the best one, the first in EvenOrder: the answer then does not depend on how it was found.
-void settle_ties(const Problem& problem, const SearchOptions& options, Knowledge& known) {
-  if (known.plans.empty() || known.bound < known.time * (1.0 - 1e-12)) return;
+/// Layers moved to make the best plan's stages even, where that costs no time.
+void even_out_best(const Problem& problem, const SearchOptions& options, Knowledge& known) {
   const Space space = make_space(problem);
-  EnumerationInput input;
-  input.goal = EnumerationGoal::Even;
-  input.limit = known.time * (1.0 + kEqualTimes);
-  input.threads = options.threads;
-  input.budget = kTieBudget;
-  input.excluded = &known.excluded;
-  input.stop = options.stop;
-  const EnumerationResult found = enumerate_plans(problem, space, input);
-  known.report.tied += found.stages;
-  if (!found.complete || found.best.time == kInfinity) return;
-  known.plans.front() = {found.best.time, finish(problem, space, found.best)};
+  StageRows rows(problem, std::max(1, space.max_stages), options.threads);
+  SearchTables tables(rows, space);
+  tables.stop_when(options.stop);
+  leave_out_excluded(tables, known);
+  try {
+    const double limit = known.plans.front().first * (1.0 + kEqualTimes);
+    Realised best = realise(tables, candidates_of(space, known.plans.front().second), limit, kPlacementsTried);
+    if (best.time > limit) return;   // it was placed by a longer look
+    best = even_out(tables, std::move(best), limit, kEvenTries);
+    known.plans.front() = {best.time, finish(problem, space, best)};
+  } catch (const SearchStopped&) {
+    known.stopped = known.stopped || known.bound < known.time;   // what is proved stays proved
+  }
+}
+
+/// Among plans as fast as the best one, the first in EvenOrder: the answer then does not depend on how it was found.
+/// Where that would be too long a walk, or nothing is proved, the plan that was found is made more even.
+void settle_ties(const Problem& problem, const SearchOptions& options, Knowledge& known) {
+  if (known.plans.empty() || known.stopped) return;
+  if (known.bound >= known.time * (1.0 - 1e-12)) {
+    const Space space = make_space(problem);
+    EnumerationInput input;
+    input.goal = EnumerationGoal::Even;
+    input.limit = known.time * (1.0 + kEqualTimes);
+    input.threads = options.threads;
+    input.budget = kTieBudget;
+    input.excluded = &known.excluded;
+    input.stop = options.stop;
+    const EnumerationResult found = enumerate_plans(problem, space, input);
+    known.report.tied += found.stages;
+    if (found.complete && found.best.time < kInfinity) {
+      known.plans.front() = {found.best.time, finish(problem, space, found.best)};
+      return;
+    }
+  }
+  even_out_best(problem, options, known);
 }
 
 /// One plan with what is proved of it: no plan whose shape is not that of a plan found before is faster than the bound.

@@ -6,6 +6,7 @@
 #include <memory>
 #include <tuple>
 
+#include "search/even_out.hpp"
 #include "search/rate_bound.hpp"
 #include "search/simple_plans.hpp"
 #include "search/stage_menu.hpp"
@@ -365,25 +366,8 @@ class Walk {
         return;
       }
     }
-    if (input_.goal == EnumerationGoal::Even) column.unevenness = unevenness_of(candidate);
+    if (input_.goal == EnumerationGoal::Even) column.unevenness = unevenness(*tables_, candidate);
     list.push_back(std::move(column));
-  }
-
-  [[nodiscard]] float unevenness_of(const Candidate& candidate) {
-    const StageTable& table = tables_->stages(candidate.micro_batch);
-    std::vector<double> times;
-    double sum = 0.0;
-    for (const CandidateStage& stage : candidate.stages) {
-      const int range = tables_->ranges().of(stage.layers.first, stage.layers.last);
-      times.push_back(table.time(table.variant_of(stage.port, stage.split), range, 1));
-      sum += times.back();
-    }
-    double squares = 0.0;
-    for (const double time : times) {
-      const double distance = time * static_cast<double>(times.size()) / sum - 1.0;
-      squares += distance * distance;
-    }
-    return static_cast<float>(squares);
   }
 
   // ---- sets of pipelines -------------------------------------------------------------------------------------------
@@ -473,7 +457,7 @@ class Walk {
     EvenOrder order{pipelines_, 0, 0.0F, realised.pipelines};
     for (const Candidate& pipeline : realised.pipelines) {
       order.stages += static_cast<int>(pipeline.stages.size());
-      order.unevenness += unevenness_of(pipeline);
+      order.unevenness += unevenness(*tables_, pipeline);
     }
     if (result_.best.time < kInfinity && !(order < best_order_)) return;
     best_order_ = std::move(order);

@@ -101,6 +101,7 @@ TEST_CASE("A01, A03, A04: layers that do not divide over the stages are all kept
   CHECK(counts.size() == static_cast<std::size_t>(stages));
   CHECK(counts.front() >= 1);
   CHECK(counts.back() == fullest);
+  CHECK(counts.back() - counts.front() <= 1);
   const int fuller = blocks % stages;
   const std::vector<int> even = joined(repeated(blocks / stages + 1, fuller), repeated(blocks / stages, stages - fuller));
   CHECK(plan.pipelines[0].time.value() <= time_of(problem, even, micro_batches).value() * (1.0 + 1e-9));
