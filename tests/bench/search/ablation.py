@@ -52,8 +52,10 @@ def run(arguments, model, pair, devices, switches, alpha):
         report = json.loads(report_file.read_text())
         plan = json.loads(plan_file.read_text()) if plan_file.exists() else {}
     seconds = report["wall_s"]["search"]
+    # A search that was stopped before it met any plan leaves no plan to say so.
+    finished = plan["complete"] if plan else seconds < 0.95 * arguments.limit
     line = {"model": model, "pair": pair, "devices": devices, "global_batch": arguments.global_batch, "switches": switches,
-            "tolerance": alpha, "finished": "yes" if seconds < arguments.limit else "no",
+            "tolerance": alpha, "finished": "yes" if finished else "no",
             "proved": "yes" if report["proved"] else "no", "search_s": round(seconds, 4),
             "iteration_time_s": plan.get("iteration_time_s", ""), "lower_bound_s": plan.get("lower_bound_s", "")}
     line.update({name: report["counts"].get(name, "") for name in FIELDS[11:]})
