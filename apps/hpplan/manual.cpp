@@ -50,6 +50,13 @@ const std::map<std::string, Manual>& verb_manuals() {
           "not measured is interpolated or modelled, and the plan says of every stage which it is.",
           "A search that is ended by --time-limit, and one with a --tolerance above 0, still states a bound that holds: the "
           "gap that it shows is proved.",
+          "With --top, further plans follow, none with the same stages in all pipelines as one before it: other devices, "
+          "splits or layers. Each is proved to be the next best, or says by how much another one could be faster. They are "
+          "found by further searches, so that K plans take up to K times as long.",
+          "--no-cpc, --no-ses, --no-oso and --no-dpo switch off the four optimisations of the search, to see what they save: "
+          "the report (--report) counts it. A plan that is proved stays the same. Without dynamic programming every plan is "
+          "looked at, which ends for some ten devices only; --time-limit ends it with the best plan so far and the bound that "
+          "the work alone gives.",
           "If no plan is feasible, the exit status is 3 and the reasons are listed, each with its nearest miss."}},
         {"PLACEMENT RULES",
          {"A RULE of --forbid or --force is words with spaces between: type=NAME, group=NAME, node=NAME and device=NODE:INDEX "

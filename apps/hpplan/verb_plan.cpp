@@ -90,7 +90,9 @@ SearchOptions search_options(const PlanOptions& options, Clock::time_point start
   search.order_search = !options.no_oso;
   search.dynamic_programming = !options.no_dpo;
   if (options.time_limit_s > 0.0) {
-    const auto end = start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.time_limit_s));
+    // A clock counts to some hundred years.
+    const std::chrono::duration<double> limit(std::min(options.time_limit_s, 1e9));
+    const auto end = start + std::chrono::duration_cast<Clock::duration>(limit);
     search.stop = [end] { return Clock::now() >= end; };
   }
   search.progress = [&progress](const SearchProgress& state) {
@@ -161,7 +163,9 @@ ExitCode run_plan(const PlanOptions& options, const AppContext& context) {
   report.wall_s = {{"load", load_s}, {"search", seconds_since(start) - load_s}};
   if (!options.report.empty()) write_output(options.report, run_report_json(report));
   if (result.plans.empty()) {
-    std::cerr << census_text(report.rejections);
+    const bool ended_early = result.report.stopped && report.rejections.empty();
+    std::cerr << (ended_early ? "no plan was found before the search was ended: give it more time\n"
+                              : census_text(report.rejections));
     if (options.json && options.out.empty() && options.report != "-") std::cout << run_report_json(report);
     return ExitCode::NoFeasiblePlan;
   }

@@ -113,7 +113,8 @@ SweepOutcome outcome_of(const Problem& problem, const SearchResult& result) {
   outcome.devices = problem.cluster.device_count();
   if (result.plans.empty()) {
     outcome.status = SweepStatus::Infeasible;
-    outcome.reason = result.report.rejections.empty() ? "no plan is feasible" : result.report.rejections.front().text;
+    const std::string none = result.report.stopped ? "no plan was found within the time limit" : "no plan is feasible";
+    outcome.reason = result.report.rejections.empty() ? none : result.report.rejections.front().text;
     return outcome;
   }
   const Plan& plan = result.plans.front();

@@ -424,7 +424,12 @@ SearchResult result_of(const Problem& problem, Knowledge& known) {
   }
   known.report.proved =
       !result.plans.empty() && proved * (1.0 + problem.job.tolerance) >= known.time * (1.0 - kEqualTimes);
+  known.report.stopped = known.stopped;
   if (result.plans.empty()) known.report.rejections = explain_infeasible(problem);
+  // That the constraints leave no plan is known only if all were looked at.
+  if (known.stopped) {
+    std::erase_if(known.report.rejections, [](const Rejection& r) { return r.reason == RejectReason::Constraint; });
+  }
   result.report = std::move(known.report);
   return result;
 }

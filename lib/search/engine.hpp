@@ -46,6 +46,7 @@ struct SearchReport {
   std::int64_t skipped = 0;           // SES: branches, stages, pipelines and sets dropped by a bound
   std::int64_t improvements = 0;      // OSO: plans that were the best when found; the fewer the better the order
   std::int64_t tied = 0;              // stages tried to choose among plans of equal time
+  bool stopped = false;               // the search was told to end before it was done
   bool exhausted = false;             // there are no more different plans than those found
   bool proved = false;                // the plan is optimal (within the tolerance)
   std::vector<Rejection> rejections;  // why nothing is feasible, nearest miss of each reason

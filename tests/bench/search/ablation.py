@@ -125,7 +125,7 @@ class LogAxis:
     """Powers of ten from the bottom to the top of a panel."""
 
     def __init__(self, svg, values, left, right, top, bottom, label):
-        low = math.floor(math.log10(min(values)))
+        low = math.floor(math.log10(min(values) * 0.7))   # the least bar has a height
         high = math.ceil(math.log10(max(values)) + 1e-9)
         self.low, self.high, self.top, self.bottom = low, max(high, low + 1), top, bottom
         for power in range(self.low, self.high + 1):
@@ -160,10 +160,10 @@ def draw_ablation(lines, path):
             if found:
                 bars[model, switches] = (geometric_mean([max(number(line, "search_s"), 1e-4) for line in found]),
                                          all(line["finished"] == "yes" for line in found))
-    group, bar, left, top, bottom = 150, 24, 90, 60, 380
+    group, bar, left, top, bottom = 172, 29, 90, 60, 380
     svg = Svg(left + group * len(models) + 30, 450)
     svg.text(svg.width / 2, 24, "Planning time with the optimisations added one by one", size=16)
-    svg.text(svg.width / 2, 44, "geometric mean over pairs of device types; dashed and open: stopped at the limit", size=12)
+    svg.text(svg.width / 2, 44, "geometric mean over pairs of device types; open and dashed: stopped at the limit; –: not started, as less did not end", size=12)
     axis = LogAxis(svg, [value for value, _ in bars.values()], left, svg.width - 20, top, bottom, "planning time, s")
     for i, model in enumerate(models):
         start = left + i * group + 14

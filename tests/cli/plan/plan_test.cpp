@@ -55,7 +55,7 @@ TEST_CASE("a placement rule is kept, stands in the plan, and check holds a plan 
   auto json = nlohmann::json::parse(plan.out);
   CHECK(json["pipelines"][0]["stages"][0]["node_group"] == "rtx3090");
   CHECK(json["problem"]["constraints"]["forbid"] == nlohmann::json::array({"type=a100-80gb stage=first"}));
-  json["problem"]["constraints"]["forbid"] = {"type=rtx-3090 layers=1-1", "node=a100-0"};
+  json["problem"]["constraints"]["forbid"] = {"type=rtx-3090 layers=1-1", "device=a100-0:0"};
   const CommandResult check = run_hpplan("check -", json.dump());
   CHECK(check.code == 3);
   CHECK_THAT(check.out, Contains("pipelines[0].stages[0].layers") && Contains("layers that the job lets rtx3090 hold"));
@@ -128,9 +128,28 @@ TEST_CASE("a plan with an asynchronous schedule states drift, accumulation and s
 }
 
 TEST_CASE("each search optimisation may be off and gives the same plan", "[plan]") {
-  const std::string switched = GENERATE(std::string("--no-cpc"), "--no-ses", "--no-oso");
+  const std::string switched = GENERATE(std::string("--no-cpc"), "--no-ses", "--no-oso", "--no-dpo", "--no-dpo --no-oso",
+                                        "--no-cpc --no-ses --no-oso");
   CAPTURE(switched);
   CHECK(run_hpplan(kSmall + " --json " + switched).out == run_hpplan(kSmall + " --json").out);
+}
+
+TEST_CASE("without any optimisation a time limit ends the search with a plan and a bound that holds", "[plan]") {
+  const std::string job = "plan --model gpt3-1.3b --cluster a100-3090-8 --global-batch 128 --micro-batch 4 --threads 1 --json";
+  const auto best = nlohmann::json::parse(run_hpplan(job).out);
+  const auto stopped =
+      nlohmann::json::parse(run_hpplan(job + " --no-cpc --no-ses --no-oso --no-dpo --time-limit 0.3").out);
+  CHECK(stopped["complete"] == false);
+  CHECK(stopped["iteration_time_s"].get<double>() >= best["iteration_time_s"].get<double>());
+  CHECK(stopped["lower_bound_s"].get<double>() <= best["iteration_time_s"].get<double>());
+}
+
+TEST_CASE("further plans say what is proved of each, and that there are no more", "[plan]") {
+  const CommandResult three = run_hpplan(kSmall + " --top 3");
+  CHECK(three.code == 0);
+  CHECK_THAT(three.out, Contains("next best 2: ") && Contains("next best 3: ") && Contains(", proved\n"));
+  const CommandResult all = run_hpplan(kSmall + " --micro-batch 1 --pipelines 1 --stages 1 --whole-nodes --top 9");
+  CHECK_THAT(all.out, Contains("there is no other plan"));
 }
 
 TEST_CASE("the report says how the search went", "[plan]") {
