@@ -48,7 +48,7 @@ const std::map<std::string, Manual>& verb_manuals() {
           "standard error. The plan does not depend on the number of threads, and the same input gives the same bytes.",
           "Times come from the profiles given, else from shipped ones that match the device types and the model. What was "
           "not measured is interpolated or modelled, and the plan says of every stage which it is.",
-          "A search that is ended by --time-limit, and one with a --tolerance above 0, still states a bound that holds: the "
+          "A search that is ended by --time-limit or by Ctrl-C, and one with a --tolerance above 0, still states a bound that holds: the "
           "gap that it shows is proved.",
           "With --top, further plans follow, none with the same stages in all pipelines as one before it: other devices, "
           "splits or layers. Each is proved to be the next best, or says by how much another one could be faster. They are "

@@ -15,6 +15,7 @@
 #include "emit/plan_json.hpp"
 #include "emit/run_report.hpp"
 #include "emit/summary.hpp"
+#include "interrupt.hpp"
 #include "io/job_reader.hpp"
 #include "io/quantity.hpp"
 #include "option_checks.hpp"
@@ -93,7 +94,9 @@ SearchOptions search_options(const PlanOptions& options, Clock::time_point start
     // A clock counts to some hundred years.
     const std::chrono::duration<double> limit(std::min(options.time_limit_s, 1e9));
     const auto end = start + std::chrono::duration_cast<Clock::duration>(limit);
-    search.stop = [end] { return Clock::now() >= end; };
+    search.stop = [end] { return Clock::now() >= end || InterruptGuard::asked_to_end(); };
+  } else {
+    search.stop = [] { return InterruptGuard::asked_to_end(); };
   }
   search.progress = [&progress](const SearchProgress& state) {
     progress.update(static_cast<std::size_t>(state.work), 0,
@@ -155,6 +158,7 @@ ExitCode run_plan(const PlanOptions& options, const AppContext& context) {
   const double load_s = seconds_since(start);
   ScheduledSearch scheduled;
   {
+    const InterruptGuard guard;
     Progress progress(context, "search");
     scheduled = find_scheduled_plan(problem, search_options(options, start, progress));
   }
@@ -239,7 +243,7 @@ void add_search_options(CLI::App& verb, PlanOptions& options) {
   verb.add_option("--tolerance", options.job.tolerance,
                   "accept a plan within (1 + ALPHA) of the optimum (default 0: exact)")
       ->type_name("ALPHA")->check(number_from(0.0, kMaxTolerance))->group(group);
-  verb.add_option("--time-limit", options.time_limit_s, "end the search after S seconds with the best plan so far")
+  verb.add_option("--time-limit", options.time_limit_s, "end the search after S seconds with the best plan so far; so does Ctrl-C")
       ->type_name("S")->check(positive_number())->group(group);
   verb.add_option("--threads", options.search.threads, "threads (default: all cores); the plan does not depend on it")
       ->type_name("N")->check(whole_number(1, 1024))->group(group);

@@ -144,6 +144,19 @@ TEST_CASE("without any optimisation a time limit ends the search with a plan and
   CHECK(stopped["lower_bound_s"].get<double>() <= best["iteration_time_s"].get<double>());
 }
 
+TEST_CASE("Ctrl-C ends a search with the best plan so far, whatever is switched off", "[plan]") {
+  const std::string switched = GENERATE(std::string(""), " --no-dpo --no-ses", " --no-cpc --no-ses --no-oso");
+  CAPTURE(switched);
+  const CommandResult ended =
+      run_hpplan("plan --model gpt3-2.6b --cluster b2-b4-16 --global-batch 256 --threads 1 --json" + switched, "",
+                 "timeout --preserve-status -s INT 1");
+  CAPTURE(ended.err);
+  CHECK(ended.code == 0);
+  const auto plan = nlohmann::json::parse(ended.out);
+  CHECK(plan["complete"] == false);
+  CHECK(plan["gap"].get<double>() > 0.0);
+}
+
 TEST_CASE("further plans say what is proved of each, and that there are no more", "[plan]") {
   const CommandResult three = run_hpplan(kSmall + " --top 3");
   CHECK(three.code == 0);
