@@ -15,6 +15,7 @@
 #include "search/infeasible.hpp"
 #include "search/plan_shape.hpp"
 #include "search/rate_bound.hpp"
+#include "search/simple_plans.hpp"
 
 namespace hpplan {
 
@@ -570,10 +571,27 @@ void settle_ties(const Problem& problem, const SearchOptions& options, Knowledge
   even_out_best(problem, options, known);
 }
 
+/// The first simple plan that is feasible: a search that was ended before it met a plan is not to end with nothing.
+void take_simple_plan(const Problem& problem, Knowledge& known) {
+  const Space space = make_space(problem);
+  if (space.ports.empty()) return;
+  StageRows rows(problem, std::max(1, space.max_stages), 1);
+  SearchTables tables(rows, space);
+  for (std::vector<Candidate>& pipelines : simple_plans(tables)) {
+    ++known.report.candidates;
+    const Realised realised = realise(tables, std::move(pipelines), kInfinity, 1);
+    if (realised.time == kInfinity) continue;
+    known.time = realised.time;
+    known.plans.emplace_back(realised.time, finish(problem, space, realised));
+    return;
+  }
+}
+
 /// One plan with what is proved of it: no plan whose shape is not that of a plan found before is faster than the bound.
 void find_best(const Problem& problem, const SearchOptions& options, Knowledge& known) {
   const double floor = known.bound;
   options.dynamic_programming ? search_branches(problem, options, known) : search_by_enumeration(problem, options, known);
+  if (known.stopped && known.plans.empty() && known.excluded.empty()) take_simple_plan(problem, known);
   known.bound = std::min(std::max(known.bound, floor), known.time);
   settle_ties(problem, options, known);
 }

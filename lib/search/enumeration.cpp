@@ -70,7 +70,6 @@ class Walk {
     } catch (const SearchStopped&) {
       result_.stopped = true;
       result_.complete = false;
-      if (input_.goal == EnumerationGoal::Fastest && result_.best.time == kInfinity) find_any();
     } catch (const BudgetSpent&) {
       result_.complete = false;
     }
@@ -99,16 +98,6 @@ class Walk {
       tables_->check_stop();
       ++result_.sets;
       keep(realise(*tables_, std::move(pipelines), limit_, kPlacements));
-    }
-  }
-
-  /// A search that was stopped before it met a plan gives the first simple one that is feasible.
-  void find_any() {
-    tables_->stop_when({});
-    for (std::vector<Candidate>& pipelines : simple_plans(*tables_)) {
-      ++result_.sets;
-      keep(realise(*tables_, std::move(pipelines), limit_, 1));
-      if (result_.best.time < kInfinity) return;
     }
   }
 
