@@ -10,7 +10,7 @@ namespace hpplan {
 /// How much a closure may enumerate before it gives up.
 struct ClosureBudget {
   std::size_t chains = 20'000;         // pipelines of one (vector, micro-batch size)
-  std::int64_t combinations = 400'000; // sets of pipelines looked at
+  std::int64_t combinations = 100'000; // sets of pipelines looked at
   int placements = 20'000;             // placements of one set of pipelines
 };
 

@@ -12,12 +12,12 @@ namespace {
 
 /// A part is closed when its bound and the relaxed packing beyond it are this close.
 constexpr double kClose = 2e-3;
-/// Steps of a bound: as wide as the work of the last one was small.
-constexpr double kWideStep = 0.03;
-constexpr double kStep = 0.01;
-constexpr double kNarrowStep = 0.004;
-constexpr std::int64_t kLittleWork = 2'000'000;
-constexpr std::int64_t kMuchWork = 12'000'000;
+/// Steps of a bound: they double while one costs little more than the least so far, and halve where it costs more.
+constexpr double kFirstStep = 0.02;
+constexpr double kLeastStep = 1e-3;
+constexpr std::int64_t kLittleMore = 3;
+/// Part of the budget that one step may use.
+constexpr std::int64_t kStepShare = 8;
 /// Columns worth at least this part of their price are put together into plans.
 constexpr double kHarvestLoss = 0.02;
 /// Packings between the relaxed optimum and this much above it are turned into plans.
@@ -25,10 +25,12 @@ constexpr double kAssembleRange = 1.25;
 constexpr int kPlacementsTried = 64;
 
 struct Part {
+  PipelineCount count;
   std::unique_ptr<ColumnSearch> search;
   double low = 0.0;
   double high = kInfinity;    // a relaxed packing finishes by then
-  double step = kStep;
+  double step = kFirstStep;
+  std::int64_t cheapest = 0;  // work of the cheapest step so far
   bool closed = false;
 };
 
@@ -44,7 +46,7 @@ class ColumnEngine {
     } catch (const SearchStopped&) {
       result_.stopped = true;   // every part's bound holds as it is
     }
-    result_.bound = parts_.size() == part_count_ ? bound() : input_.low;
+    result_.bound = opened_ ? bound() : std::max(input_.low, sound_);   // a cut of a part may have been in hand
     result_.work = work();
     return std::move(result_);
   }
@@ -57,6 +59,7 @@ class ColumnEngine {
                                          [](const Part& a, const Part& b) { return a.low < b.low; });
       if (part == parts_.end() || part->closed || part->low >= incumbent()) break;
       advance(*part);
+      if (part->closed) static_cast<void>(split(static_cast<std::size_t>(part - parts_.begin())));
       if (input_.progress) input_.progress(bound());
     }
     // The last packings are from some way below the best integer ones.
@@ -74,45 +77,74 @@ class ColumnEngine {
     return std::max(input_.low, least);
   }
   [[nodiscard]] std::int64_t work() const {
-    std::int64_t sum = 0;
+    std::int64_t sum = spent_;
     for (const Part& part : parts_) sum += part.search->work();
     return sum;
   }
+  /// One pipeline and several are apart from the start: the gradient sync differs most between those.
   void open() {
-    const CountLimit& allowed = tables_.problem().job.constraints.pipelines;
-    const int least = std::max(1, allowed.min);
+    const int least = std::max(1, tables_.problem().job.constraints.pipelines.min);
     const int most = tables_.space().max_pipelines;
-    part_count_ = (least <= 1 ? 1U : 0U) + (most >= 2 ? 1U : 0U);
-    if (least <= 1) open({1, 1});
-    if (most >= 2) open({std::max(2, least), most});
+    if (least <= 1) open({1, 1}, input_.low, nullptr);
+    if (most >= 2) open({std::max(2, least), most}, input_.low, nullptr);
+    opened_ = true;
   }
 
-  void open(PipelineCount count) {
+  void open(PipelineCount count, double low, const Prices* prices) {
     Part part;
+    part.count = count;
+    part.low = low;
     part.search = std::make_unique<ColumnSearch>(tables_, count, input_.incumbent, input_.threads);
     for (const Candidate& seed : input_.seeds) part.search->offer(seed);
-    part.low = part.search->first_bound(input_.low);
+    if (prices == nullptr) {
+      part.search->calibrate(low);
+    } else {
+      part.search->start_from(*prices);
+    }
     parts_.push_back(std::move(part));
+  }
+
+  /// Cuts a part whose bound no longer rises: more pipelines hold more replicas, which need more gradient sync.
+  bool split(std::size_t index) {
+    const PipelineCount count = parts_[index].count;
+    if (count.first == count.last) return false;
+    const int middle = std::min(count.last - 1, 2 * count.first - 1);
+    const double low = parts_[index].low;
+    sound_ = bound();
+    opened_ = false;
+    spent_ += parts_[index].search->work();
+    const Prices prices = parts_[index].search->prices();
+    parts_.erase(parts_.begin() + static_cast<std::ptrdiff_t>(index));
+    open({count.first, middle}, low, &prices);
+    open({middle + 1, count.last}, low, &prices);
+    opened_ = true;
+    return true;
   }
 
   void advance(Part& part) {
     const std::int64_t before = part.search->work();
-    const double target = part.high < kInfinity ? 0.5 * (part.low + part.high)
-                                                : std::min(incumbent(), part.low * (1.0 + part.step));
-    if (part.search->can_finish(target) == ColumnSearch::Answer::Impossible) {
+    const double end = std::min(incumbent(), part.high);
+    const double target = part.high < kInfinity ? 0.5 * (part.low + part.high) : std::min(end, part.low * (1.0 + part.step));
+    const ColumnSearch::Answer answer = part.search->can_finish(target, input_.budget / kStepShare);
+    const std::int64_t spent = part.search->work() - before;
+    if (answer == ColumnSearch::Answer::Impossible) {
       part.low = target;
-    } else {
+      part.cheapest = part.cheapest == 0 ? spent : std::min(part.cheapest, spent);
+      part.step = spent <= kLittleMore * part.cheapest ? 2.0 * part.step : 0.5 * part.step;
+    } else if (answer == ColumnSearch::Answer::Possible) {
       part.high = target;
       assemble(part);
+    } else {
+      part.step = 0.25 * std::min(part.step, target / part.low - 1.0);
     }
-    const std::int64_t spent = part.search->work() - before;
-    part.step = spent < kLittleWork ? kWideStep : (spent < kMuchWork ? kStep : kNarrowStep);
-    part.closed = part.high - part.low < kClose * part.high;
+    part.step = std::max(part.step, kLeastStep);
+    const bool stuck = answer == ColumnSearch::Answer::TooMuchWork && target <= part.low * (1.0 + kLeastStep);
+    part.closed = stuck || part.high - part.low < kClose * part.high;
   }
 
   /// Looks for plans out of the part's columns, faster and faster ones.
   void assemble(Part& part) {
-    part.search->harvest(part.high, kHarvestLoss);
+    part.search->harvest(part.high, kHarvestLoss, input_.budget / kStepShare);
     double low = part.low;
     double high = std::min(incumbent() * 1.02, part.high * kAssembleRange);
     while (high - low > kClose * low) {
@@ -134,7 +166,9 @@ class ColumnEngine {
   SearchTables& tables_;
   const ColumnInput& input_;
   std::vector<Part> parts_;
-  std::size_t part_count_ = 1;   // of a space that is bounded whole
+  bool opened_ = false;          // the parts cover the whole space
+  double sound_ = 0.0;           // a bound of the whole space, kept while a part is being cut
+  std::int64_t spent_ = 0;       // work of parts that were cut
   std::set<std::vector<Candidate>> scored_;
   ColumnResult result_;
 };

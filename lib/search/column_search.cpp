@@ -19,9 +19,8 @@ constexpr double kFine = 0.03;
 /// Cells looked at together, whatever the number of threads, so that the work does not depend on it.
 constexpr std::size_t kWave = 8;
 constexpr int kPasses = 24;
-/// Grids of micro-batch numbers for the sheets' bound: parts of a number that one range covers.
-constexpr int kCoarse = 3;
-constexpr int kFineCuts = 12;
+/// Grid of micro-batch numbers for the first prices.
+constexpr int kCutsPerOctave = 3;
 
 }  // namespace
 
@@ -37,7 +36,8 @@ ColumnSearch::ColumnSearch(SearchTables& tables, PipelineCount pipelines, double
   }
   const int least = std::max(1, problem.job.constraints.stages.min);
   for (const auto& menu : menus_) pricers_.emplace_back(*menu, least, space.max_stages);
-  for (const NodeGroup& group : problem.cluster.node_groups) stock_.push_back(group.device_count());
+  // A group without usable devices has no ports either: one too many is worth nothing, and none would divide by zero.
+  for (int g = 0; g < problem.cluster.group_count(); ++g) stock_.push_back(std::max(1, problem.places.device_count(g)));
   stock_.push_back(pipelines.last);
   lp_ = std::make_unique<PackingLp>(stock_);
 
@@ -58,7 +58,7 @@ ColumnSearch::ColumnSearch(SearchTables& tables, PipelineCount pipelines, double
 }
 
 /// Samples that no packing exceeds by `target`, from the sheets alone and on a coarse grid.
-double ColumnSearch::sheet_bound(double target, const Prices& prices, int cuts_per_octave) const {
+double ColumnSearch::sheet_worth(double target, const Prices& prices) const {
   tables_->check_stop();
   struct Cut {
     std::size_t size;
@@ -69,7 +69,7 @@ double ColumnSearch::sheet_bound(double target, const Prices& prices, int cuts_p
   for (std::size_t i = 0; i < menus_.size(); ++i) {
     const int most = tables_->problem().job.global_batch / menus_[i]->micro_batch();
     for (int last = most; last >= 1;) {
-      const int first = pipelines_.last == 1 ? most : last - last / cuts_per_octave;
+      const int first = pipelines_.last == 1 ? most : last - last / kCutsPerOctave;
       cuts.push_back({i, first, last});
       last = pipelines_.last == 1 ? 0 : first - 1;
     }
@@ -84,16 +84,15 @@ double ColumnSearch::sheet_bound(double target, const Prices& prices, int cuts_p
   return best.empty() ? 0.0 : *std::max_element(best.begin(), best.end()) * stock_worth(prices);
 }
 
-/// Moves the first prices to where the sheets alone bound the samples best: the DP is slow at prices that make one
-/// group of devices a bargain.
+/// The DP is slow at prices that make one group of devices a bargain.
 void ColumnSearch::calibrate(double target) {
-  double least = sheet_bound(target, center_, kCoarse);
+  double least = sheet_worth(target, center_);
   for (double step = 1.5; step > 1.04 && center_.device.size() > 1; step = std::sqrt(step)) {
     for (std::size_t g = 0; g < center_.device.size(); ++g) {
       for (const double factor : {step, 1.0 / step}) {
         Prices moved = center_;
         moved.device[g] *= factor;
-        const double value = sheet_bound(target, moved, kCoarse);
+        const double value = sheet_worth(target, moved);
         if (value >= least) continue;
         least = value;
         center_ = std::move(moved);
@@ -101,19 +100,6 @@ void ColumnSearch::calibrate(double target) {
       }
     }
   }
-}
-
-double ColumnSearch::first_bound(double low) {
-  const double need = needed();
-  if (menus_.empty()) return kInfinity;
-  calibrate(low);
-  double high = limit_;
-  if (sheet_bound(high, center_, kFineCuts) < need) return limit_;
-  while (high - low > 1e-2 * high) {
-    const double middle = 0.5 * (low + high);
-    (sheet_bound(middle, center_, kFineCuts) < need ? low : high) = middle;
-  }
-  return low;
 }
 
 /// Samples that a plan makes, less what rounding may take from their worth.
@@ -224,7 +210,8 @@ void ColumnSearch::split(Pass& pass, const Cell& cell) const {
   keep(pass, high);
 }
 
-double ColumnSearch::price_all(double target, const Prices& prices, double ratio, double known, Depth depth) {
+std::optional<double> ColumnSearch::price_all(double target, const Prices& prices, double ratio, double known,
+                                              Depth depth, std::int64_t most_work) {
   Pass pass;
   pass.target = target;
   pass.prices = &prices;
@@ -234,6 +221,7 @@ double ColumnSearch::price_all(double target, const Prices& prices, double ratio
   double proved = ratio;         // no pipeline of a closed cell exceeds it
   while (!pass.cells.empty()) {
     tables_->check_stop();
+    if (work() > most_work) return std::nullopt;
     const double sharp = depth == Depth::Sharp ? std::max(ratio, best * (1.0 + kSharp)) : ratio;
     if (pass.cells.top().first <= sharp) {
       proved = std::max(proved, pass.cells.top().first);
@@ -282,7 +270,8 @@ double ColumnSearch::price_all(double target, const Prices& prices, double ratio
   return std::max(proved, best);
 }
 
-ColumnSearch::Answer ColumnSearch::can_finish(double target) {
+ColumnSearch::Answer ColumnSearch::can_finish(double target, std::int64_t most_work) {
+  const std::int64_t until = work() + most_work;
   const double need = needed();
   if (menus_.empty()) return Answer::Impossible;
   value_columns(target);
@@ -313,8 +302,9 @@ ColumnSearch::Answer ColumnSearch::can_finish(double target) {
       for (std::size_t g = 0; g < prices.device.size(); ++g) price += prices.device[g] * column.use[g];
       known = std::max(known, column.relaxed / price);
     }
-    const double ratio = price_all(target, prices, enough, known, Depth::Sharp);
-    const double worth = ratio * stock_worth(prices);
+    const std::optional<double> ratio = price_all(target, prices, enough, known, Depth::Sharp, until);
+    if (!ratio) return Answer::TooMuchWork;
+    const double worth = *ratio * stock_worth(prices);
     if (worth < bound) {
       bound = worth;
       center_ = prices;
@@ -324,7 +314,7 @@ ColumnSearch::Answer ColumnSearch::can_finish(double target) {
   return Answer::Possible;
 }
 
-void ColumnSearch::harvest(double target, double loss) {
+void ColumnSearch::harvest(double target, double loss, std::int64_t most_work) {
   value_columns(target);
   const PackingLp::Solution packed = lp_->solve();
   if (packed.value <= 0.0) return;
@@ -335,7 +325,7 @@ void ColumnSearch::harvest(double target, double loss) {
   for (std::size_t g = 0; g < prices.device.size(); ++g) {
     prices.device[g] = std::max(prices.device[g], 1e-3 * packed.value / stock_[g]);
   }
-  static_cast<void>(price_all(target, prices, 1.0 - loss, 0.0, Depth::Harvest));
+  static_cast<void>(price_all(target, prices, 1.0 - loss, 0.0, Depth::Harvest, work() + most_work));
 }
 
 /// Items (vector, samples), each as often as wanted, that make the most samples within the devices and the number of

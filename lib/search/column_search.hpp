@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <queue>
 #include <map>
 #include <vector>
@@ -18,19 +19,23 @@ class ColumnSearch {
   /// Plans with `pipelines` pipelines; nothing slower than `limit` is of interest, now or later.
   ColumnSearch(SearchTables& tables, PipelineCount pipelines, double limit, int threads);
 
-  /// A time at least `low`, itself a bound, that no plan beats; from the sheets alone, so it is quick. Call it first.
-  [[nodiscard]] double first_bound(double low);
+  /// Moves the first prices to where the sheets alone bound the samples by `target` best.
+  void calibrate(double target);
+  [[nodiscard]] const Prices& prices() const { return center_; }
+  /// Takes prices that another search ended with as the first ones.
+  void start_from(const Prices& prices) { center_ = prices; }
 
-  enum class Answer { Impossible, Possible };
+  enum class Answer { Impossible, Possible, TooMuchWork };
   /// Impossible: no plan finishes the global batch by `target` (proved). Possible: the relaxation finishes it.
-  [[nodiscard]] Answer can_finish(double target);
+  /// TooMuchWork: not known after about `most_work`.
+  [[nodiscard]] Answer can_finish(double target, std::int64_t most_work);
 
   /// Offers a pipeline as a column.
   void offer(const Candidate& candidate) { add(candidate, 0.0); }
 
   /// Adds every column (cheapest of its micro-batch size, stage count and micro-batch range) that is within `loss` of
   /// being worth its price by `target`.
-  void harvest(double target, double loss);
+  void harvest(double target, double loss, std::int64_t most_work);
 
   /// Pipelines out of the known columns that finish the batch by `target` and fit the devices, as far as counts tell;
   /// empty if the known ones do not.
@@ -72,15 +77,16 @@ class ColumnSearch {
   /// Looks at all cells whose pipelines may be worth more than `ratio` samples for the price of one; adds what it
   /// finds. Returns a ratio that no pipeline exceeds. `deep` splits cells until the answer is sharp.
   enum class Depth { Sharp, Harvest };
-  double price_all(double target, const Prices& prices, double ratio, double known, Depth depth);
+  /// Nothing if the work of the search exceeds `most_work` before.
+  std::optional<double> price_all(double target, const Prices& prices, double ratio, double known, Depth depth,
+                                  std::int64_t most_work);
   void open_cells(Pass& pass);
   void fill_sheets(Pass& pass, const std::vector<std::pair<std::size_t, int>>& keys);
   void keep(Pass& pass, const Cell& cell) const;
   void split(Pass& pass, const Cell& cell) const;
   [[nodiscard]] double worth_of(const Cell& cell) const;
   void add(Candidate candidate, double relaxed);
-  [[nodiscard]] double sheet_bound(double target, const Prices& prices, int cuts_per_octave) const;
-  void calibrate(double target);
+  [[nodiscard]] double sheet_worth(double target, const Prices& prices) const;
   void value_columns(double target);
   [[nodiscard]] std::vector<std::size_t> pack(const std::vector<std::pair<int, std::int64_t>>& items) const;
   [[nodiscard]] int most_samples(Column& column, double target);

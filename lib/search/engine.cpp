@@ -34,11 +34,11 @@ constexpr double kHopeless = 1e5;
 /// Placements of one set of pipelines that are priced while the search is not yet closing branches.
 constexpr int kPlacementsTried = 64;
 /// Part of the budget that each coarser space may use.
-constexpr std::int64_t kCoarseShare = 5;
+constexpr std::int64_t kCoarseShare = 40;
 /// Where the tables leave a larger gap than this, prices look for a better bound.
 constexpr double kColumnGap = 0.01;
 /// A step of the columns costs as much as this many of the tables.
-constexpr std::int64_t kColumnShare = 20;
+constexpr std::int64_t kColumnShare = 8;
 
 /// Without SES, tables reach to this many times the ideal time whatever plan is known.
 constexpr double kUnskipped = 4.0;
@@ -428,6 +428,13 @@ SearchResult result_of(const Problem& problem, Knowledge& known) {
   known.report.stopped = known.stopped;
   if (result.plans.empty()) known.report.rejections = explain_infeasible(problem);
   // That the constraints leave no plan is known only if all were looked at.
+  const bool looked_at_all = known.bound == kInfinity || make_space(problem).ports.empty();
+  for (Rejection& rejection : known.report.rejections) {
+    if (known.stopped || looked_at_all || rejection.reason != RejectReason::Constraint) continue;
+    rejection.text =
+        "constraint: no plan was met within the limits on pipelines, stages and micro-batches; too many for a look at "
+        "each, so there may still be one: wider limits are quicker to search";
+  }
   if (known.stopped) {
     std::erase_if(known.report.rejections, [](const Rejection& r) { return r.reason == RejectReason::Constraint; });
   }
@@ -454,10 +461,9 @@ std::vector<Candidate> candidates_of(const Space& space, const Plan& plan) {
 }
 
 /// Bounds the whole space by prices, and looks for better plans there.
-void improve_by_columns(const Problem& problem, const SearchOptions& options, Knowledge& known) {
-  const Space space = make_space(problem);
-  StageRows rows(problem, space.max_stages, options.threads);
-  SearchTables tables(rows, space);
+void improve_by_columns(SearchTables& tables, const SearchOptions& options, Knowledge& known) {
+  const Problem& problem = tables.problem();
+  const Space& space = tables.space();
   ColumnInput input;
   input.low = std::max(known.bound, rate_bound(problem).value());
   input.incumbent = known.time;
@@ -466,8 +472,6 @@ void improve_by_columns(const Problem& problem, const SearchOptions& options, Kn
   }
   input.threads = options.threads;
   input.budget = options.proof_budget / kColumnShare;
-  tables.stop_when(options.stop);
-  leave_out_excluded(tables, known);
   input.progress = [&](double bound) {
     if (options.progress) options.progress({known.time, bound, known.report.transitions});
   };
@@ -479,11 +483,36 @@ void improve_by_columns(const Problem& problem, const SearchOptions& options, Kn
   for (const Realised& realised : result.found) keep_plan(problem, space, options, realised, known);
 }
 
+/// Scores plans of simple shape: incumbents for everything that follows (OSO).
+void start_simple(SearchTables& tables, const SearchOptions& options, Knowledge& known) {
+  try {
+    for (const SimplePlan& simple : simple_plans(tables)) {
+      // Slower ones may still be wanted as alternatives.
+      const double limit = options.met > 1 ? kInfinity : known.time;
+      if (simple.time >= limit) continue;
+      ++known.report.candidates;
+      keep_plan(tables.problem(), tables.space(), options, realise(tables, simple.pipelines, limit, kPlacementsTried),
+                known);
+    }
+  } catch (const SearchStopped&) {
+    known.stopped = true;
+  }
+}
+
 /// Branch and bound over the spaces, then by prices where that leaves a gap.
 void search_branches(const Problem& problem, const SearchOptions& options, Knowledge& known) {
+  const Space whole = make_space(problem);
+  if (whole.ports.empty()) return;
+  StageRows rows(problem, std::max(1, whole.max_stages), options.threads);
+  SearchTables tables(rows, whole);
+  tables.stop_when(options.stop);
+  leave_out_excluded(tables, known);
   std::vector<Space> spaces = spaces_to_search(problem);
-  if (!options.order_search && spaces.size() > 1) spaces.erase(spaces.begin(), spaces.end() - 1);
-  StageRows rows(problem, spaces.empty() ? 1 : spaces.back().max_stages, options.threads);
+  if (options.order_search) {
+    start_simple(tables, options, known);
+  } else if (spaces.size() > 1) {
+    spaces.erase(spaces.begin(), spaces.end() - 1);
+  }
   for (const Space& space : spaces) {
     if (known.stopped) break;
     const bool finest = space.coarseness == 1;
@@ -493,7 +522,7 @@ void search_branches(const Problem& problem, const SearchOptions& options, Knowl
   }
   const double enough = std::max(problem.job.tolerance, kColumnGap);
   if (!known.stopped && known.time < kInfinity && known.bound * (1.0 + enough) < known.time) {
-    improve_by_columns(problem, options, known);
+    improve_by_columns(tables, options, known);
   }
 }
 
@@ -577,9 +606,9 @@ void take_simple_plan(const Problem& problem, Knowledge& known) {
   if (space.ports.empty()) return;
   StageRows rows(problem, std::max(1, space.max_stages), 1);
   SearchTables tables(rows, space);
-  for (std::vector<Candidate>& pipelines : simple_plans(tables)) {
+  for (const SimplePlan& simple : simple_plans(tables)) {
     ++known.report.candidates;
-    const Realised realised = realise(tables, std::move(pipelines), kInfinity, 1);
+    const Realised realised = realise(tables, simple.pipelines, kInfinity, 1);
     if (realised.time == kInfinity) continue;
     known.time = realised.time;
     known.plans.emplace_back(realised.time, finish(problem, space, realised));

@@ -94,10 +94,11 @@ class Walk {
   }
 
   void try_simple_plans() {
-    for (std::vector<Candidate>& pipelines : simple_plans(*tables_)) {
+    for (const SimplePlan& simple : simple_plans(*tables_)) {
       tables_->check_stop();
+      if (simple.time > limit_) continue;
       ++result_.sets;
-      keep(realise(*tables_, std::move(pipelines), limit_, kPlacements));
+      keep(realise(*tables_, simple.pipelines, limit_, kPlacements));
     }
   }
 

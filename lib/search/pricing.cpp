@@ -169,6 +169,7 @@ class Pricer::Table {
   void fill(double rate) {
     frontiers_.resize(static_cast<std::size_t>(p_) * static_cast<std::size_t>(layers_) * static_cast<std::size_t>(ports_));
     for (Frontier& points : frontiers_) points.clear();
+    work_ += static_cast<std::int64_t>(frontiers_.size());
     merge_sum_ = kMergeSum * (limit_ / m_);
     merge_window_ = kMergeWindow * (limit_ / m_);
     for (int layer = p_ - 1; layer < layers_; ++layer) {
@@ -206,7 +207,9 @@ class Pricer::Table {
       for (int layer = first_layer; layer <= std::min(last_layer, next_layer - 1); ++layer) {
         const double before = prefix(layer, k);
         const int range = menu_.ranges().of(layer, next_layer);
+        ++work_;
         if (before + stage_price[static_cast<std::size_t>(range)] + rest > budget_) continue;
+        work_ += ports_;
         for (int port = 0; port < ports_; ++port) {
           const double own = sheet_.port_price_[static_cast<std::size_t>(port)];
           const double affordable = budget_ - before - own;

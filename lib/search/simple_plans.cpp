@@ -2,109 +2,449 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <optional>
+#include <set>
+
+#include "search/stage_menu.hpp"
 
 namespace hpplan {
 
 namespace {
 
-class SimplePlans {
- public:
-  explicit SimplePlans(SearchTables& tables) : tables_(tables), space_(tables.space()) {}
+/// Layouts whose exact time is worked out, of each number of pipelines, and how many of those are kept: the sync is
+/// known too roughly to compare different numbers of pipelines.
+constexpr std::size_t kMostEvaluated = 100;
+constexpr std::size_t kKept = 8;
+/// The estimate is a little below the exact time: layouts this much above the best exact time are hopeless.
+constexpr double kHopeless = 1.02;
+/// Halvings of the bottleneck's bracket.
+constexpr int kHalvings = 14;
+/// Node groups whose orders along a pipeline are all tried; with more only the given one and its reverse.
+constexpr std::size_t kMostPermuted = 3;
+/// Shapes of a node group that are combined with those of others, by the number of groups.
+constexpr std::size_t kShapesOfTwo = 32;
+constexpr std::size_t kShapesOfMany = 6;
+/// Of the pipelines inside one node group, so many estimates are worked out.
+constexpr std::size_t kPureEvaluated = 12;
 
-  std::vector<std::vector<Candidate>> run() {
-    const Problem& problem = tables_.problem();
-    std::vector<int> all;
-    for (int g = 0; g < problem.cluster.group_count(); ++g) {
-      if (problem.places.device_count(g) > 0) all.push_back(g);
+/// One way to run the stages of a node group.
+struct Shape {
+  int variant = 0;
+  int devices = 0;
+  double model_time = 0.0;   // of one micro-batch through all layers, as if cut into single layers
+};
+
+/// Equal stages next to each other.
+struct Segment {
+  Shape shape;
+  int stages = 0;
+};
+
+/// `pipelines` equal pipelines.
+struct Layout {
+  int micro_batch = 1;
+  int pipelines = 1;
+  std::vector<Segment> segments;
+  double estimate = 0.0;     // seconds; little more than the ideal time and the fill
+};
+
+class SimplePlanSearch {
+ public:
+  explicit SimplePlanSearch(SearchTables& tables) : tables_(tables), problem_(tables.problem()) {}
+
+  std::vector<SimplePlan> run() {
+    for (const int b : problem_.job.micro_batches) {
+      if (b <= problem_.job.global_batch) collect_shapes(b);
     }
-    for (const int b : problem.job.micro_batches) {
-      if (b > problem.job.global_batch) continue;
-      for (int count = 1; count <= space_.max_pipelines; count *= 2) {
-        for (int most = 1; most <= problem.cluster.device_count(); most *= 2) {
-          for (int tp = 1; tp <= most; tp *= 2) {
-            add(b, {all}, count, most, tp);
-            std::vector<std::vector<int>> apart;
-            for (const int g : all) apart.push_back({g});
-            if (apart.size() > 1) add(b, apart, count, most, tp);
-          }
-        }
-      }
+    add_alike();
+    add_by_type();
+    std::stable_sort(scored_.begin(), scored_.end(), [](const SimplePlan& a, const SimplePlan& b) { return a.time < b.time; });
+    std::vector<SimplePlan> plans;
+    std::set<std::vector<Candidate>> seen;
+    for (SimplePlan& scored : scored_) {
+      if (seen.insert(scored.pipelines).second) plans.push_back(std::move(scored));
     }
-    return std::move(plans_);
+    return plans;
   }
 
  private:
-  /// `count` pipelines over each of the sets of groups, with stages of at most `most` devices.
-  void add(int micro_batch, const std::vector<std::vector<int>>& sets, int count, int most, int tensor_parallel) {
-    std::vector<Candidate> pipelines;
-    for (const std::vector<int>& groups : sets) {
-      const Candidate pipeline = one(micro_batch, groups, count, most, tensor_parallel);
-      if (pipeline.stages.empty()) return;
-      pipelines.insert(pipelines.end(), static_cast<std::size_t>(count), pipeline);
-    }
-    const Constraints& limits = tables_.problem().job.constraints;
-    const auto allowed = [&](const Candidate& c) { return limits.stages.allows(static_cast<int>(c.stages.size())); };
-    if (!limits.pipelines.allows(static_cast<int>(pipelines.size()))) return;
-    if (!std::all_of(pipelines.begin(), pipelines.end(), allowed)) return;
-    plans_.push_back(std::move(pipelines));
+  using Shapes = std::vector<std::vector<Shape>>;   // by node group
+
+  [[nodiscard]] std::size_t groups() const { return problem_.cluster.node_groups.size(); }
+  [[nodiscard]] int layers() const { return problem_.model.layer_count(); }
+  [[nodiscard]] int devices_of(std::size_t group) const {
+    return problem_.places.device_count(static_cast<int>(group));
   }
 
-  Candidate one(int micro_batch, const std::vector<int>& groups, int count, int most, int tensor_parallel) {
-    const StageTable& table = tables_.stages(micro_batch);
-    Candidate pipeline{micro_batch, {}};
-    std::vector<double> powers;
-    for (const int g : groups) {
-      const int devices = tables_.problem().places.device_count(g) / count;
-      const auto port = std::find(space_.ports.begin(), space_.ports.end(), Port{g, std::min(most, devices)});
-      if (port == space_.ports.end() || devices % port->devices != 0) return {};
-      const int p = static_cast<int>(port - space_.ports.begin());
-      const int tp = std::min(tensor_parallel, port->devices);
-      const Split split{tp, port->devices / tp};
-      double best = 0.0;
-      for (int v = table.first_variant(p); v < table.first_variant(p + 1); ++v) {
-        if (table.variants()[static_cast<std::size_t>(v)].split != split) continue;
-        best = 1.0 / table.forward(v, tables_.ranges().of(1, 2));
+  void collect_shapes(int micro_batch) {
+    const StageTable& stages = tables_.stages(micro_batch);
+    Shapes shapes(groups());
+    for (std::size_t v = 0; v < stages.variants().size(); ++v) {
+      const Port& port = tables_.space().ports[static_cast<std::size_t>(stages.variants()[v].port)];
+      const NodeGroup& group = problem_.cluster.node_groups[static_cast<std::size_t>(port.group)];
+      const int nodes = port.devices / group.devices_per_node;
+      if (nodes > 1 && (nodes & (nodes - 1)) != 0 && group.nodes % nodes != 0) continue;
+      double sum = 0.0;
+      int fitting = 0;
+      for (int layer = 0; layer < layers(); ++layer) {
+        const double time = stages.time(static_cast<int>(v), tables_.ranges().of(layer, layer + 1), 1);
+        if (time == kInfinity) continue;
+        sum += time;
+        ++fitting;
       }
-      if (best == 0.0) return {};
-      for (int s = 0; s < devices / port->devices; ++s) {
-        pipeline.stages.push_back({p, split, {}});
-        powers.push_back(best);
-      }
+      if (fitting == 0) continue;
+      shapes[static_cast<std::size_t>(port.group)].push_back({static_cast<int>(v), port.devices, sum / fitting * layers()});
     }
-    return divide(pipeline, powers) ? pipeline : Candidate{};
+    shapes_.emplace_back(micro_batch, std::move(shapes));
   }
 
-  bool divide(Candidate& pipeline, const std::vector<double>& powers) {
-    const int layers = tables_.problem().model.layer_count();
-    const auto stages = static_cast<int>(powers.size());
-    if (stages > layers || stages == 0) return false;
-    double sum = 0.0;
-    for (const double power : powers) sum += power;
-    const auto ports = space_.ports.size();
-    const std::vector<double>& links = tables_.transfers(pipeline.micro_batch);
-    double reached = 0.0;
-    int first = 0;
-    for (int s = 0; s < stages; ++s) {
-      CandidateStage& stage = pipeline.stages[static_cast<std::size_t>(s)];
-      reached += powers[static_cast<std::size_t>(s)];
-      const int ideal = static_cast<int>(std::lround(layers * reached / sum));
-      const int last = s + 1 == stages ? layers : std::clamp(ideal, first + 1, layers - (stages - s - 1));
-      stage.layers = {first, last};
-      first = last;
-      if (s == 0) continue;
-      const auto before = static_cast<std::size_t>(pipeline.stages[static_cast<std::size_t>(s) - 1].port);
-      if (links[before * ports + static_cast<std::size_t>(stage.port)] == kInfinity) return false;
+  /// Numbers of pipelines to try: 1, 2, 3, 4, 6, 8, 12, 16, .. and the divisors of the groups' node counts.
+  [[nodiscard]] std::vector<int> pipeline_counts() const {
+    const CountLimit& allowed = problem_.job.constraints.pipelines;
+    const int most = std::min(tables_.space().max_pipelines, problem_.job.global_batch);
+    std::set<int> counts;
+    for (int power = 1; power <= most; power *= 2) {
+      counts.insert(power);
+      counts.insert(power + power / 2);
     }
-    return true;
+    for (const NodeGroup& group : problem_.cluster.node_groups) {
+      for (int p = 1; p <= group.nodes; ++p) {
+        if (group.nodes % p == 0) counts.insert(p);
+      }
+    }
+    counts.insert(std::max(1, allowed.min));
+    std::vector<int> list;
+    std::copy_if(counts.begin(), counts.end(), std::back_inserter(list),
+                 [&](int p) { return p >= std::max(1, allowed.min) && p <= most; });
+    return list;
+  }
+
+  [[nodiscard]] bool stages_allowed(int stages) const {
+    return problem_.job.constraints.stages.allows(stages) && stages <= tables_.space().max_stages;
+  }
+
+  /// 1F1B time of `layout` with its layers cut freely.
+  [[nodiscard]] double estimate(const Layout& layout) const {
+    double rate = 0.0;
+    int stages = 0;
+    for (const Segment& segment : layout.segments) {
+      rate += segment.stages / segment.shape.model_time;
+      stages += segment.stages;
+    }
+    const double micro_batches = std::max(1.0, problem_.job.global_batch / static_cast<double>(layout.pipelines) /
+                                                   layout.micro_batch);
+    return (micro_batches + stages - 1) / rate;
+  }
+
+  // ---- alike ----
+
+  void add_alike() {
+    if (problem_.job.constraints.type_pure && groups() > 1) return;
+    for (const int pipelines : pipeline_counts()) {
+      std::vector<Layout> layouts;
+      for (const auto& [micro_batch, shapes] : shapes_) {
+        if (problem_.job.global_batch % micro_batch != 0) continue;
+        if (static_cast<std::int64_t>(pipelines) * micro_batch > problem_.job.global_batch) continue;
+        combine(micro_batch, pipelines, shapes, layouts);
+      }
+      evaluate(layouts);
+    }
+  }
+
+  /// The best shapes of a group for this many pipelines, as segments; the last one leaves the group out.
+  [[nodiscard]] std::vector<Segment> segments_of(std::size_t group, int pipelines, int micro_batch,
+                                                 const std::vector<Shape>& shapes) const {
+    std::vector<std::pair<double, Segment>> ranked;
+    for (const Shape& shape : shapes) {
+      const Segment segment{shape, devices_of(group) / (pipelines * shape.devices)};
+      if (segment.stages < 1 || segment.stages > layers()) continue;
+      ranked.emplace_back(estimate({micro_batch, pipelines, {segment}, 0.0}), segment);
+    }
+    std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    const std::size_t most = groups() <= 2 ? kShapesOfTwo : kShapesOfMany;
+    if (ranked.size() > most) ranked.resize(most);
+    std::vector<Segment> segments;
+    for (const auto& entry : ranked) segments.push_back(entry.second);
+    segments.push_back({});
+    return segments;
+  }
+
+  void combine(int micro_batch, int pipelines, const Shapes& shapes, std::vector<Layout>& layouts) const {
+    std::vector<std::vector<Segment>> choices;
+    for (std::size_t g = 0; g < groups(); ++g) choices.push_back(segments_of(g, pipelines, micro_batch, shapes[g]));
+    Layout layout{micro_batch, pipelines, {}, 0.0};
+    choose(choices, layout, layouts);
+  }
+
+  void choose(const std::vector<std::vector<Segment>>& choices, Layout& layout, std::vector<Layout>& layouts) const {
+    const std::size_t g = layout.segments.size();
+    if (g < choices.size()) {
+      for (const Segment& segment : choices[g]) {
+        layout.segments.push_back(segment);
+        choose(choices, layout, layouts);
+        layout.segments.pop_back();
+      }
+      return;
+    }
+    Layout used = layout;
+    std::erase_if(used.segments, [](const Segment& segment) { return segment.stages == 0; });
+    int stages = 0;
+    for (const Segment& segment : used.segments) stages += segment.stages;
+    if (!stages_allowed(stages)) return;
+    used.estimate = estimate(used);
+    layouts.push_back(std::move(used));
+  }
+
+  /// Orders of the segments along a pipeline. A first segment that also ends the pipeline gives its last stage to the end:
+  /// the head is the dearest layer, and the deepest memory is needed in front.
+  [[nodiscard]] std::vector<std::vector<Segment>> orders(const Layout& layout) const {
+    std::vector<std::size_t> order(layout.segments.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::vector<std::vector<Segment>> all;
+    const auto add = [&] {
+      std::vector<Segment> segments;
+      for (const std::size_t i : order) segments.push_back(layout.segments[i]);
+      all.push_back(segments);
+      if (segments.size() < 2 || segments.front().stages < 2) return;
+      segments.push_back({segments.front().shape, 1});
+      --segments.front().stages;
+      all.push_back(std::move(segments));
+    };
+    if (order.size() <= kMostPermuted) {
+      do add();
+      while (std::next_permutation(order.begin(), order.end()));
+    } else {
+      add();
+      std::reverse(order.begin(), order.end());
+      add();
+    }
+    return all;
+  }
+
+  void evaluate(std::vector<Layout>& layouts) {
+    const auto faster = [](const Layout& a, const Layout& b) { return a.estimate < b.estimate; };
+    std::stable_sort(layouts.begin(), layouts.end(), faster);
+    double best = kInfinity;
+    std::size_t evaluated = 0;
+    std::vector<SimplePlan> found;
+    for (const Layout& layout : layouts) {
+      if (evaluated >= kMostEvaluated || layout.estimate > best * kHopeless) break;
+      tables_.check_stop();
+      bool fits = false;
+      for (const std::vector<Segment>& order : orders(layout)) {
+        const std::optional<SimplePlan> scored = score(layout, order);
+        if (!scored) continue;
+        fits = true;
+        best = std::min(best, scored->time);
+        found.push_back(*scored);
+      }
+      evaluated += fits ? 1 : 0;
+    }
+    std::stable_sort(found.begin(), found.end(), [](const SimplePlan& a, const SimplePlan& b) { return a.time < b.time; });
+    if (found.size() > kKept) found.resize(kKept);
+    scored_.insert(scored_.end(), found.begin(), found.end());
+  }
+
+  [[nodiscard]] std::optional<SimplePlan> score(const Layout& layout, const std::vector<Segment>& order) {
+    const int samples = problem_.job.global_batch / layout.pipelines;
+    const int micro_batches = (samples + layout.micro_batch - 1) / layout.micro_batch;
+    const std::optional<Candidate> candidate = partition(layout.micro_batch, order, micro_batches);
+    if (!candidate) return std::nullopt;
+    PipelineTimer timer(tables_, *candidate, best_links(tables_, *candidate));
+    const double time = timer.time(micro_batches);
+    if (time == kInfinity) return std::nullopt;
+    return SimplePlan{time + tail(*candidate, layout.pipelines),
+                  std::vector<Candidate>(static_cast<std::size_t>(layout.pipelines), *candidate)};
+  }
+
+  [[nodiscard]] double tail(const Candidate& candidate, int pipelines) {
+    double most = 0.0;
+    for (const CandidateStage& stage : candidate.stages) {
+      most = std::max(most, stage_tail(tables_, candidate.micro_batch, stage, {pipelines, pipelines}));
+    }
+    return most;
+  }
+
+  // ---- layers ----
+
+  /// The cut of the layers that makes the slowest stage fastest; nothing if they do not fit.
+  [[nodiscard]] std::optional<Candidate> partition(int micro_batch, const std::vector<Segment>& order,
+                                                   int micro_batches) {
+    std::vector<int> variants;
+    double rate = 0.0;
+    for (const Segment& segment : order) {
+      variants.insert(variants.end(), static_cast<std::size_t>(segment.stages), segment.shape.variant);
+      rate += segment.stages / segment.shape.model_time;
+    }
+    const StageTable& stages = tables_.stages(micro_batch);
+    // Twice the slowest even share is more than any sensible bottleneck.
+    double low = 0.5 / rate;
+    double high = 4.0 / rate;
+    std::vector<int> cuts = cut(stages, variants, micro_batches, high);
+    if (cuts.empty()) {
+      high = kInfinity;
+      cuts = cut(stages, variants, micro_batches, std::numeric_limits<double>::max());
+      if (cuts.empty()) return std::nullopt;
+      return candidate_of(stages, variants, cuts);
+    }
+    for (int i = 0; i < kHalvings; ++i) {
+      const double middle = 0.5 * (low + high);
+      std::vector<int> tighter = cut(stages, variants, micro_batches, middle);
+      if (tighter.empty()) {
+        low = middle;
+      } else {
+        high = middle;
+        cuts = std::move(tighter);
+      }
+    }
+    return candidate_of(stages, variants, cuts);
+  }
+
+  /// First layer of every stage, each as full as `bottleneck` allows from the last one on; empty if the layers do not fit.
+  [[nodiscard]] std::vector<int> cut(const StageTable& stages, const std::vector<int>& variants, int micro_batches,
+                                     double bottleneck) const {
+    const RangeClasses& ranges = tables_.ranges();
+    const auto count = static_cast<int>(variants.size());
+    std::vector<int> cuts(variants.size(), 0);
+    int end = layers();
+    for (int s = count - 1; s >= 0; --s) {
+      const int in_flight = std::min({micro_batches, count - s, stages.max_in_flight()});
+      const auto fits = [&](int first) {
+        return stages.time(variants[static_cast<std::size_t>(s)], ranges.of(first, end), in_flight) <= bottleneck;
+      };
+      int first = end - 1;
+      if (s == 0) first = 0;
+      if (first < s || !fits(first)) return {};
+      while (s > 0 && first > s && fits(first - 1)) --first;
+      cuts[static_cast<std::size_t>(s)] = first;
+      end = first;
+    }
+    return cuts;
+  }
+
+  [[nodiscard]] Candidate candidate_of(const StageTable& stages, const std::vector<int>& variants,
+                                       const std::vector<int>& cuts) const {
+    Candidate candidate;
+    candidate.micro_batch = stages.micro_batch();
+    for (std::size_t s = 0; s < variants.size(); ++s) {
+      const Variant& variant = stages.variants()[static_cast<std::size_t>(variants[s])];
+      candidate.stages.push_back({variant.port, variant.split, {cuts[s], s + 1 < cuts.size() ? cuts[s + 1] : layers()}});
+    }
+    return candidate;
+  }
+
+  // ---- by type ----
+
+  /// Equal pipelines inside one node group, with what they can do.
+  struct Pure {
+    Candidate candidate;
+    int pipelines = 1;
+    double bottleneck = 0.0;   // seconds per micro-batch
+    double fill = 0.0;         // seconds before and after the steady state
+    double tail = 0.0;
+    /// Samples by `time`.
+    [[nodiscard]] double samples(double time) const {
+      return std::max(0.0, std::floor((time - tail - fill) / bottleneck)) * pipelines * candidate.micro_batch;
+    }
+  };
+
+  void add_by_type() {
+    std::vector<std::vector<Pure>> pure;
+    for (std::size_t g = 0; g < groups(); ++g) {
+      std::vector<Pure> options = pure_options(g);
+      if (!options.empty()) pure.push_back(std::move(options));
+    }
+    const double need = problem_.job.global_batch;
+    const auto best_at = [](const std::vector<Pure>& options, double time) {
+      return std::max_element(options.begin(), options.end(),
+                              [&](const Pure& a, const Pure& b) { return a.samples(time) < b.samples(time); });
+    };
+    const auto made = [&](double time) {
+      double sum = 0.0;
+      for (const auto& options : pure) sum += best_at(options, time)->samples(time);
+      return sum;
+    };
+    if (pure.empty()) return;
+    double high = 1.0;
+    while (made(high) < need && high < 1e12) high *= 2.0;
+    double low = 0.0;
+    for (int i = 0; i < 40; ++i) {
+      const double middle = 0.5 * (low + high);
+      (made(middle) < need ? low : high) = middle;
+    }
+    SimplePlan scored;
+    for (const auto& options : pure) {
+      const auto best = best_at(options, high);
+      if (best->samples(high) <= 0.0) continue;
+      scored.pipelines.insert(scored.pipelines.end(), static_cast<std::size_t>(best->pipelines), best->candidate);
+    }
+    scored.time = high;
+    if (!problem_.job.constraints.pipelines.allows(static_cast<int>(scored.pipelines.size()))) return;
+    scored_.push_back(std::move(scored));
+  }
+
+  [[nodiscard]] std::vector<Pure> pure_options(std::size_t group) {
+    // The group alone, as if it made its share of the batch by its devices.
+    double devices = 0.0;
+    for (std::size_t g = 0; g < groups(); ++g) devices += devices_of(g);
+    const double share = devices_of(group) / devices;
+    std::vector<Layout> layouts;
+    for (const auto& [micro_batch, shapes] : shapes_) {
+      for (const int pipelines : pipeline_counts()) {
+        for (const Shape& shape : shapes[group]) {
+          const int stages = devices_of(group) / (pipelines * shape.devices);
+          if (stages < 1 || !stages_allowed(stages)) continue;
+          const double micro_batches = problem_.job.global_batch * share / pipelines / micro_batch;
+          if (micro_batches < 1.0) continue;
+          layouts.push_back({micro_batch, pipelines, {{shape, stages}}, 0.0});
+          layouts.back().estimate = (micro_batches + stages - 1) * shape.model_time / stages;
+        }
+      }
+    }
+    std::stable_sort(layouts.begin(), layouts.end(),
+                     [](const Layout& a, const Layout& b) { return a.estimate < b.estimate; });
+    std::vector<Pure> options;
+    for (const Layout& layout : layouts) {
+      if (options.size() >= kPureEvaluated) break;
+      const auto micro_batches =
+          static_cast<int>(problem_.job.global_batch * share / layout.pipelines / layout.micro_batch);
+      const auto candidate = partition(layout.micro_batch, layout.segments, micro_batches);
+      if (!candidate) continue;
+      PipelineTimer timer(tables_, *candidate, best_links(tables_, *candidate));
+      const double whole = timer.time(micro_batches);
+      if (whole == kInfinity) continue;
+      Pure option{*candidate, layout.pipelines, 0.0, 0.0, tail(*candidate, layout.pipelines)};
+      option.bottleneck = bottleneck(*candidate, micro_batches);
+      option.fill = std::max(0.0, whole - micro_batches * option.bottleneck);
+      options.push_back(std::move(option));
+    }
+    return options;
+  }
+
+  [[nodiscard]] double bottleneck(const Candidate& candidate, int micro_batches) {
+    const StageTable& stages = tables_.stages(candidate.micro_batch);
+    double slowest = 0.0;
+    for (std::size_t s = 0; s < candidate.stages.size(); ++s) {
+      const CandidateStage& stage = candidate.stages[s];
+      const int in_flight =
+          std::min({micro_batches, static_cast<int>(candidate.stages.size() - s), stages.max_in_flight()});
+      slowest = std::max(slowest, stages.time(stages.variant_of(stage.port, stage.split),
+                                              tables_.ranges().of(stage.layers.first, stage.layers.last), in_flight));
+    }
+    return slowest;
   }
 
   SearchTables& tables_;
-  const Space& space_;
-  std::vector<std::vector<Candidate>> plans_;
+  const Problem& problem_;
+  std::vector<std::pair<int, Shapes>> shapes_;   // by micro-batch size
+  std::vector<SimplePlan> scored_;
 };
 
 }  // namespace
 
-std::vector<std::vector<Candidate>> simple_plans(SearchTables& tables) { return SimplePlans(tables).run(); }
+std::vector<SimplePlan> simple_plans(SearchTables& tables) {
+  return SimplePlanSearch(tables).run();
+}
 
 }  // namespace hpplan

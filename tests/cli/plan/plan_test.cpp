@@ -182,6 +182,16 @@ TEST_CASE("a model that nothing can hold ends with 3, says why and leaves no fil
   CHECK_FALSE(std::filesystem::exists(scratch.path("plan.json")));
 }
 
+TEST_CASE("limits that leave plans on a large cluster find one", "[plan]") {
+  const std::string limits = GENERATE(std::string("--pipelines 4 --micro-batch 1 --stages 8..26"),
+                                      "--pipelines 1 --stages 20..24", "--pipelines 16 --tensor-parallel 2");
+  CAPTURE(limits);
+  const CommandResult result =
+      run_hpplan("plan --model gpt3-350m --cluster b2-b4-512 --global-batch 512 --json " + limits);
+  CHECK(result.code == 0);
+  CHECK_THAT(result.out, Contains("\"hpplan-plan\""));
+}
+
 TEST_CASE("the plan verb refuses options that make no sense", "[plan]") {
   const std::string wrong = GENERATE(std::string("--pipelines 0"), "--pipelines 4..2", "--stages x", "--micro-batch 0",
                                      "--tensor-parallel 3", "--memory-margin 5", "--optimizer-sharding zero",
