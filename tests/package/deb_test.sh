@@ -30,6 +30,25 @@ for file in libhpplan_search.a cmake/hpplan/hpplanConfig.cmake include/hpplan/se
   grep -q "$file$" "$work/library_files" || fail "$file is not in libhpplan-dev"
 done
 
+# What Debian's policy asks of every package.
+for package in hpplan libhpplan-dev; do
+  file=$(ls "$work/${package}"_*.deb)
+  dpkg-deb --extract "$file" "$work/policy"
+  doc=$work/policy/usr/share/doc/$package
+  grep -q "^Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/$" "$doc/copyright" ||
+    fail "$package: no copyright file that programs can read"
+  gzip -dc "$doc/changelog.Debian.gz" >"$work/changelog" || fail "$package: no changelog"
+  [ "$(dpkg-parsechangelog -l "$work/changelog" --show-field Version)" = "$(dpkg-deb --field "$file" Version)" ] ||
+    fail "$package: the changelog is of another version"
+  [ "$(dpkg-parsechangelog -l "$work/changelog" --show-field Maintainer)" = "$(dpkg-deb --field "$file" Maintainer)" ] ||
+    fail "$package: the changelog is of another maintainer"
+done
+if command -v lintian >/dev/null; then
+  # The packages are not uploaded to Debian, so there is no bug for them to close.
+  lintian --allow-root --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs "$program" "$library" ||
+    fail "lintian"
+fi
+
 # Every library that the program loads belongs to a package that it depends on.
 dpkg-deb --extract "$program" "$work/root"
 depends=$(dpkg-deb --field "$program" Depends)
