@@ -258,8 +258,26 @@ std::string plan_summary(const PlanFile& file, TextStyle style) {
   return out;
 }
 
+namespace {
+
+/// What of the bound was proved again.
+std::string bound_line(const PlanFile& file, const Judgement& judgement) {
+  const std::string bound = concat("bound ", pretty(file.plan.lower_bound), ": ");
+  const std::string work = concat("the work of the batch over the best rates of all devices, ", pretty(judgement.work_bound));
+  switch (judgement.bound) {
+    case BoundVerdict::NotLookedAt: return bound + "at most the plan's time; the job leaves nothing to prove it by\n";
+    case BoundVerdict::Derived: return concat(bound, "proved again, by ", work, "\n");
+    case BoundVerdict::Accepted:
+      return concat(bound, "accepted, not proved again: it lies between ", work, ", and the plan's time\n");
+    case BoundVerdict::Wrong: return "";  // a difference says so
+  }
+  return "";
+}
+
+}  // namespace
+
 std::string judgement_text(const PlanFile& file, const Judgement& judgement) {
-  if (judgement.ok()) return concat("ok: ", plan_headline(file), "\n");
+  if (judgement.ok()) return concat("ok: ", plan_headline(file), "\n", bound_line(file, judgement));
   std::string out;
   for (const Difference& difference : judgement.differences) {
     out += difference_line(difference) + '\n';
@@ -278,7 +296,10 @@ std::string judgement_json(const Judgement& judgement) {
                     {"expected", difference.expected},
                     {"remark", difference.remark}});
   }
-  return json_text({{"ok", judgement.ok()}, {"recomputed", judgement.recomputed}, {"differences", std::move(list)}});
+  nlohmann::ordered_json json = {{"ok", judgement.ok()}, {"recomputed", judgement.recomputed}};
+  json["bound"] = {{"verdict", to_text(judgement.bound)}, {"work_bound_s", judgement.work_bound.value()}};
+  json["differences"] = std::move(list);
+  return json_text(json);
 }
 
 }  // namespace hpplan

@@ -4,12 +4,14 @@
 #include <cmath>
 #include <cstdint>
 #include <map>
+#include <optional>
 
 #include "base/diagnostic.hpp"
 #include "base/text.hpp"
 #include "predict/evaluate.hpp"
 #include "predict/planned_stage.hpp"
 #include "predict/plan_stamp.hpp"
+#include "predict/rate_bound.hpp"
 #include "predict/stage.hpp"
 #include "schedule/table.hpp"
 
@@ -19,6 +21,18 @@ namespace {
 
 /// Larger micro-batches are refused before their costs are asked for.
 constexpr int kMostSamples = 1 << 16;
+
+/// The work bound of everything that `job` allows, not of the plan's micro-batches alone; nothing if no plan has it.
+std::optional<Seconds> work_bound(const Problem& problem, const Job& job) {
+  for (const int micro_batch : job.micro_batches) {
+    if (micro_batch > kMostSamples) return std::nullopt;
+  }
+  try {
+    return rate_bound(make_problem(problem.model, problem.cluster, problem.profiles, job));
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
+}
 
 class Judge {
  public:
@@ -82,6 +96,7 @@ class Judge {
   void check_constraints();
   void check_placement();
   void check_bound();
+  void derive_bound();
   void recompute();
   void compare(const Plan& expected);
   void compare_stage(const std::string& path, const StagePlan& found, const StagePlan& expected, bool is_last);
@@ -403,12 +418,30 @@ void Judge::check_bound() {
     differ("lower_bound_s", shortest(plan_.lower_bound.value()), "a time above 0");
     return;
   }
-  if (plan_.lower_bound > plan_.iteration_time * (1.0 + 1e-9)) {
-    differ("lower_bound_s", shortest(plan_.lower_bound.value()),
-           concat("at most iteration_time_s ", shortest(plan_.iteration_time.value())));
-  }
   if (std::abs(file_.figures.gap - plan_.gap()) > std::max(options_.tolerance, 1e-9)) {
     differ("gap", shortest(file_.figures.gap), shortest(plan_.gap()), "iteration_time_s / lower_bound_s - 1");
+  }
+  if (plan_.lower_bound > plan_.iteration_time * (1.0 + 1e-9)) {
+    judgement_.bound = BoundVerdict::Wrong;
+    differ("lower_bound_s", shortest(plan_.lower_bound.value()),
+           concat("at most iteration_time_s ", shortest(plan_.iteration_time.value())));
+    return;
+  }
+  if (sound_) derive_bound();
+}
+
+void Judge::derive_bound() {
+  const std::optional<Seconds> work = work_bound(problem_, file_.problem.job);
+  if (!work) return;
+  judgement_.work_bound = *work;
+  if (plan_.lower_bound <= *work * (1.0 + options_.tolerance)) {
+    judgement_.bound = BoundVerdict::Derived;
+  } else if (plan_.bound_kind == BoundKind::Search) {
+    judgement_.bound = BoundVerdict::Accepted;
+  } else {
+    judgement_.bound = BoundVerdict::Wrong;
+    differ("lower_bound_s", shortest(plan_.lower_bound.value()), concat("at most ", shortest(work->value())),
+           "the work of the batch over the best rates of all devices, by which bound_kind says it is proved");
   }
 }
 
@@ -534,6 +567,16 @@ void Judge::compare_group(const std::string& path, const GradientGroup& found, c
 }
 
 }  // namespace
+
+const char* to_text(BoundVerdict verdict) {
+  switch (verdict) {
+    case BoundVerdict::NotLookedAt: return "not looked at";
+    case BoundVerdict::Derived: return "derived";
+    case BoundVerdict::Accepted: return "accepted";
+    case BoundVerdict::Wrong: return "wrong";
+  }
+  return "";
+}
 
 Job job_to_judge(const PlanFile& file) {
   Job job = file.problem.job;

@@ -12,10 +12,21 @@ struct JudgeOptions {
   double tolerance = 1e-6;   // relative, of times and rates; sizes and counts must be equal
 };
 
+/// How far a plan's lower bound was proved again.
+///   NotLookedAt  the plan makes no sense, or its job asks for what no plan can have
+///   Derived      the work of the batch over the best rates of all devices (predict/rate_bound.hpp) proves it
+///   Accepted     above what that proves, and at most the plan's time: it rests on the search's proof
+///   Wrong        not proved by what the plan says it is proved by, or above the plan's time
+enum class BoundVerdict { NotLookedAt, Derived, Accepted, Wrong };
+
+[[nodiscard]] const char* to_text(BoundVerdict verdict);
+
 /// What the judge found. The numbers are recomputed only when the decisions make sense.
 struct Judgement {
   std::vector<Difference> differences;
   bool recomputed = false;
+  BoundVerdict bound = BoundVerdict::NotLookedAt;
+  Seconds work_bound;   // recomputed for the plan's whole job; 0: not looked at
 
   [[nodiscard]] bool ok() const { return differences.empty(); }
 };

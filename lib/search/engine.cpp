@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/check.hpp"
+#include "predict/rate_bound.hpp"
 #include "search/branch.hpp"
 #include "search/candidate.hpp"
 #include "search/closure.hpp"
@@ -14,7 +15,6 @@
 #include "search/even_out.hpp"
 #include "search/infeasible.hpp"
 #include "search/plan_shape.hpp"
-#include "search/rate_bound.hpp"
 #include "search/simple_plans.hpp"
 
 namespace hpplan {

@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "search/even_out.hpp"
-#include "search/rate_bound.hpp"
+#include "predict/rate_bound.hpp"
 #include "search/simple_plans.hpp"
 #include "search/stage_menu.hpp"
 

@@ -11,9 +11,9 @@
 #include "base/text.hpp"
 #include "predict/evaluate.hpp"
 #include "predict/link.hpp"
+#include "predict/rate_bound.hpp"
 #include "schedule/table.hpp"
 #include "search/plan_shape.hpp"
-#include "search/rate_bound.hpp"
 #include "search/schedule_fit.hpp"
 
 namespace hpplan {

@@ -19,6 +19,7 @@ CommandResult check(const std::string& plan, const std::string& more = kInputs) 
 TEST_CASE("check accepts a right plan, from standard input", "[check]") {
   const CommandResult result = check(hand_made_plan());
   CHECK(result.out.substr(0, 4) == "ok: ");
+  CHECK_THAT(result.out, Contains("accepted, not proved again"));
   CHECK(result.err.empty());
   CHECK(result.code == 0);
 }
@@ -51,7 +52,7 @@ TEST_CASE("check finds a plan of another model wrong", "[check]") {
 
 TEST_CASE("check prints differences for programs", "[check]") {
   const CommandResult good = check(hand_made_plan(), kInputs + " --json");
-  CHECK_THAT(good.out, Contains("\"ok\": true"));
+  CHECK_THAT(good.out, Contains("\"ok\": true") && Contains("\"bound\": {\"verdict\": \"accepted\", \"work_bound_s\": 0."));
   const CommandResult bad = check(replaced(hand_made_plan(), "\"in_flight\": 2", "\"in_flight\": 1"), kInputs + " --json");
   CHECK_THAT(bad.out, Contains("{\"field\": \"pipelines[0].stages[0].in_flight\", \"found\": \"1\", \"expected\": \"2\""));
   CHECK(bad.code == 3);

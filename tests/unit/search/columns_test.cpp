@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "predict/rate_bound.hpp"
 #include "search/column_engine.hpp"
 #include "search/column_search.hpp"
-#include "search/rate_bound.hpp"
 #include "support/brute_force.hpp"
 #include "support/catch.hpp"
 #include "support/random_problems.hpp"

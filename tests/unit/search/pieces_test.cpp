@@ -3,10 +3,10 @@
 #include <map>
 #include <set>
 
+#include "predict/rate_bound.hpp"
 #include "predict/recompute.hpp"
 #include "search/candidate.hpp"
 #include "search/pipeline_table.hpp"
-#include "search/rate_bound.hpp"
 #include "support/brute_force.hpp"
 #include "support/catch.hpp"
 #include "support/random_problems.hpp"

@@ -1,4 +1,4 @@
-#include "search/rate_bound.hpp"
+#include "predict/rate_bound.hpp"
 
 #include <algorithm>
 #include <limits>
