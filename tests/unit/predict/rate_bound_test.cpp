@@ -30,6 +30,11 @@ TEST_CASE("the work bound of one device type is the batch's work over the device
   CHECK(rate_bound(problem_of(spec)).value() == Approx(8 * 4 * 0.030 / 4));
 }
 
+TEST_CASE("the work bound of two device types adds their rates", "[bound]") {
+  // 24 * 6 * 30 ms of work on fast devices, which 4 do at rate 1 and 4 at rate 1/2
+  CHECK(rate_bound(mixed_problem()).value() == Approx(24 * 6 * 0.030 / (4 + 4 * 0.5)));
+}
+
 TEST_CASE("the judge proves a bound up to the work bound again, whatever the plan's micro-batches", "[bound][judge]") {
   const double work = rate_bound(mixed_problem()).value();
   for (const BoundKind kind : {BoundKind::Search, BoundKind::Work}) {
