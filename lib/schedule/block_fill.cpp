@@ -153,7 +153,26 @@ Seconds span_of(const DispatchTimes& times) {
   return span;
 }
 
-bool fill_within(Schedule& schedule, const std::vector<std::vector<Op>>& wanted, int limit) {
+class InOrderPolicy : public DispatchPolicy {
+ public:
+  explicit InOrderPolicy(const std::vector<std::vector<Op>>& lists) : lists_(lists), next_(lists.size(), 0) {}
+
+  std::optional<std::size_t> choose(int device, const std::vector<ReadyOp>& ready, const std::vector<ReadyOp>& /*coming*/,
+                                    Seconds /*now*/) override {
+    const std::vector<Op>& list = lists_[static_cast<std::size_t>(device)];
+    const Op& wanted = list[next_[static_cast<std::size_t>(device)]];
+    const auto found = std::find_if(ready.begin(), ready.end(), [&](const ReadyOp& one) { return one.op == wanted; });
+    if (found == ready.end()) return std::nullopt;
+    return static_cast<std::size_t>(found - ready.begin());
+  }
+  void started(int device, const Op& /*op*/) override { ++next_[static_cast<std::size_t>(device)]; }
+
+ private:
+  const std::vector<std::vector<Op>>& lists_;
+  std::vector<std::size_t> next_;  // per device
+};
+
+std::optional<Seconds> fill_within(Schedule& schedule, const std::vector<std::vector<Op>>& wanted, int limit) {
   const Schedule empty = schedule;
   std::optional<Seconds> best;
   for (const FillRule& rule : kRules) {
@@ -168,18 +187,23 @@ bool fill_within(Schedule& schedule, const std::vector<std::vector<Op>>& wanted,
       continue;  // this rule ran ahead into a deadlock: not one that a plan may use
     }
   }
-  return best.has_value();
+  return best;
 }
 
 }  // namespace
 
-void fill_block_order(Schedule& schedule, const std::vector<std::vector<Op>>& wanted, int limit) {
+Seconds fill_block_order(Schedule& schedule, const std::vector<std::vector<Op>>& wanted, int limit) {
   // A short pipeline may need a chunk or two more than the formula of its family says.
   const int most = limit + 2 * schedule.device_count;
   for (int allowed = limit; allowed <= most; ++allowed) {
-    if (fill_within(schedule, wanted, allowed)) return;
+    if (const std::optional<Seconds> span = fill_within(schedule, wanted, allowed)) return *span;
   }
   refuse_schedule("schedule", "deadlock: no rule fills this order within its memory", "use more micro-batches");
+}
+
+Seconds run_in_order(Schedule& schedule, const std::vector<std::vector<Op>>& lists) {
+  InOrderPolicy policy(lists);
+  return span_of(dispatch(schedule, {0}, policy));
 }
 
 }  // namespace hpplan

@@ -12,6 +12,10 @@ namespace hpplan {
 ///   wanted  per device: forwards and input gradients in their order
 ///   limit   chunk activations that a device may hold
 /// Source: repeat, squeeze and reorder of 2405.15362; for ZB-V of 2401.10241 the order is that of its section 6.
-void fill_block_order(Schedule& schedule, const std::vector<std::vector<Op>>& wanted, int limit);
+///   returns the span: the longest time from the first start to the last end of one device
+Seconds fill_block_order(Schedule& schedule, const std::vector<std::vector<Op>>& wanted, int limit);
+
+/// Fills the op lists of a schedule with `lists`, which must not wait for each other in a circle; returns the span.
+Seconds run_in_order(Schedule& schedule, const std::vector<std::vector<Op>>& lists);
 
 }  // namespace hpplan
