@@ -304,14 +304,70 @@ TEST_CASE("AMDP: utilisation with links, 40 cycles of F=1 and Bf=2", "[schedule]
   CHECK(1.0 - result.idle_share == Approx(c.utilisation).margin(6e-4));
 }
 
-TEST_CASE("AMDP: the published order of device 0 at depth 4", "[schedule][async]") {
-  // F0 F2 B2' F1 B1 U F3 B3 B0; the first cycle has neither a backward left over nor an update
-  std::string order;
-  const Schedule schedule = make_schedule_of("amdp", equal_stages(4, 8, 1, 2));
-  for (const Op& op : schedule.program(0)) {
-    order += op.kind == OpKind::Update ? "U " : to_text(op).substr(0, 2) + " ";
+namespace {
+
+/// The ops of `device` that belong to its second cycle, as in the published tables: F and B with the micro-batch's place
+/// in its cycle, ' for one left over from the cycle before, | for the updates at one place.
+std::string second_cycle(const Schedule& schedule, int device) {
+  const int depth = schedule.device_count;
+  const auto in_cycle = [&](const Op& op) { return op.micro_batch >= depth && op.micro_batch < 2 * depth; };
+  const std::vector<Op>& program = schedule.program(device);
+  std::string text;
+  bool updated = false;
+  int left = 2 * depth;  // forwards and backwards of a cycle: 2 per micro-batch, one of them the cycle before's
+  int first_cycle = 2 * depth - 1;
+  for (const Op& op : program) {
+    if (op.kind == OpKind::Update) {
+      if (first_cycle == 0 && left > 0 && !updated) text += "| ";
+      updated = true;
+      continue;
+    }
+    updated = false;
+    if (first_cycle > 0) {
+      --first_cycle;
+      continue;
+    }
+    if (left-- <= 0) break;
+    text += to_text(op).substr(0, 1) + std::to_string(op.micro_batch % depth) + (in_cycle(op) ? " " : "' ");
   }
-  CHECK(order == "F0 F2 F1 B1 F3 B3 B0 F4 F6 B2 F5 B5 U U F7 B7 B4 B6 U U ");
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("AMDP: the published orders of all devices at depth 4", "[schedule][async]") {
+  const Schedule schedule = make_schedule_of("amdp", equal_stages(4, 12, 1, 2));
+  const char* const orders[] = {"F0 F2 B2' F1 B1 | F3 B3 B0 ", "B2' F0 F1 F2 F3 | B1 B0 B3 ", "B3' F1 F0 F3 F2 | B0 B1 B2 ",
+                                "F1 F3 B3' F0 B0 | F2 B2 B1 "};
+  for (int d = 0; d < 4; ++d) {
+    CAPTURE(d);
+    CHECK(second_cycle(schedule, d) == orders[d]);
+  }
+}
+
+TEST_CASE("AMDP: the published orders of all devices at depth 8", "[schedule][async]") {
+  struct Ids {
+    const char* forwards;
+    const char* backwards;  // the last one is left over for the next cycle
+  };
+  const Ids ids[] = {{"04125637", "37216504"}, {"01452367", "32761054"}, {"10543276", "23670145"},
+                     {"15034726", "26307415"}, {"26307415", "15034726"}, {"23670145", "10543276"},
+                     {"32761054", "01452367"}, {"37216504", "04125637"}};
+  const Schedule schedule = make_schedule_of("amdp", equal_stages(8, 24, 1, 2));
+  for (int d = 0; d < 8; ++d) {
+    CAPTURE(d);
+    const bool end_device = d == 0 || d == 3 || d == 4 || d == 7;
+    const char* forward = ids[d].forwards;
+    const char* backward = ids[d].backwards;
+    std::string expected;
+    for (const char step : std::string(end_device ? "FFRFFFFFBF|BBBBBB" : "RFFFFFFFF|BBBBBBB")) {
+      if (step == 'F') expected += std::string("F") + *forward++ + " ";
+      if (step == 'B') expected += std::string("B") + *backward++ + " ";
+      if (step == 'R') expected += std::string("B") + ids[d].backwards[7] + "' ";
+      if (step == '|') expected += "| ";
+    }
+    CHECK(second_cycle(schedule, d) == expected);
+  }
 }
 
 TEST_CASE("AMDP: the published share of micro-batches with drift 1, over 12 cycles", "[schedule][async]") {

@@ -1,5 +1,9 @@
+#include <algorithm>
 #include <iterator>
+#include <map>
+#include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -51,21 +55,64 @@ TEST_CASE("published bubble rates: 1F1B, ZB-H1 and ZB-H2 to four digits, with as
   }
 }
 
-TEST_CASE("published bubble rates: interleaved to four digits once P links are hidden", "[zero-bubble]") {
-  // Megatron's list costs m T + (P-1) T/v + 2 (vP-1) c with asynchronous links, T = F+B+W: every link of the first
-  // micro-batch's way down and of the last one's way up counts once, vP-1 each. The published rates leave out P of them
-  // in all 12 rows: as many as one of the two ways has from one round of the chunks to the next. No semantics of links
-  // gives that from this list: blocking ones cost 133 c and more at P=8, v=3, m=24 where the paper has 38 and ours 46;
-  // without the way back from the last device to the first it is 42; one more forward ahead changes nothing.
+namespace {
+
+/// Which micro-batches wait for the link from the last device back to the first one, which leads to the next chunk.
+enum class WayBack { AllWait, FirstOfGroupWaits };
+
+/// End of a step of the interleaved lists, op by op, with asynchronous links of `link` between devices.
+double interleaved_end(const Schedule& schedule, double link, WayBack way_back) {
+  const int devices = schedule.device_count;
+  const int stages = static_cast<int>(schedule.stages.size());
+  std::map<std::tuple<OpKind, int, int>, double> ends;  // by kind, stage, micro-batch
+  std::vector<std::size_t> next(static_cast<std::size_t>(devices), 0);
+  std::vector<double> free_from(static_cast<std::size_t>(devices), 0.0);
+  const auto input_end = [&](const Op& op) -> std::optional<double> {  // nothing: not there yet
+    const bool forward = op.kind == OpKind::Forward;
+    const int from = forward ? op.stage - 1 : op.stage + 1;
+    if (from < 0) return 0.0;
+    const OpKind kind = from == stages ? OpKind::Forward : op.kind;
+    const bool turns = from == stages;
+    const bool wraps = !turns && std::max(from, op.stage) % devices == 0;
+    if (wraps && way_back == WayBack::FirstOfGroupWaits && op.micro_batch % devices != 0) return 0.0;
+    const auto found = ends.find({kind, turns ? op.stage : from, op.micro_batch});
+    if (found == ends.end()) return std::nullopt;
+    return found->second + (turns ? 0.0 : link);
+  };
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (std::size_t d = 0; d < next.size(); ++d) {
+      for (; next[d] < schedule.programs[d].size(); ++next[d], moved = true) {
+        const Op& op = schedule.programs[d][next[d]];
+        const std::optional<double> input = input_end(op);
+        if (!input) break;
+        free_from[d] = std::max(free_from[d], *input) + op_time(op.kind, schedule.stage(op.stage).time).value();
+        ends[{op.kind, op.stage, op.micro_batch}] = free_from[d];
+      }
+    }
+  }
+  return *std::max_element(free_from.begin(), free_from.end());
+}
+
+}  // namespace
+
+TEST_CASE("published bubble rates: interleaved to four digits with the way back that was published", "[zero-bubble]") {
+  // Megatron's list costs m T + (P-1) T/v + 2 (vP-1) c with asynchronous links, T = F+B+W. The published rates are P c
+  // lower: there only the first of every P micro-batches waits for the link from the last device back to the first, while
+  // the others find their input there at once. No real link does that, so simulate() keeps the P c.
   for (const Row& row : rows()) {
     CAPTURE(row.stages, row.micro_batches, row.hidden);
-    const Simulation result = run("interleaved", with_chunks(request_of(row), row.chunks));
+    const ScheduleRequest request = with_chunks(request_of(row), row.chunks);
+    const Schedule schedule = make_schedule_of("interleaved", request);
+    const Simulation result = simulate(schedule);
     const double work = row.forward + row.backward + row.weight_gradient;
     const double links = 2.0 * (row.chunks * row.stages - 1) * row.link;
     CHECK(result.span.value() ==
           Approx(row.micro_batches * work + (row.stages - 1) * work / row.chunks + links).epsilon(1e-9));
-    const double published_cost = result.span.value() - row.stages * row.link;
-    CHECK(1.0 - row.micro_batches * work / published_cost == Approx(row.interleaved).margin(6e-5));
+    CHECK(interleaved_end(schedule, row.link, WayBack::AllWait) == Approx(result.makespan.value()).epsilon(1e-9));
+    const double published = interleaved_end(schedule, row.link, WayBack::FirstOfGroupWaits);
+    CHECK(published == Approx(result.span.value() - row.stages * row.link).epsilon(1e-9));
+    CHECK(1.0 - row.micro_batches * work / published == Approx(row.interleaved).margin(6e-5));
   }
 }
 
@@ -82,7 +129,7 @@ TEST_CASE("published bubble rates: zb-auto at limits of P and 2P is at most 0.00
       return result.bubble_rate;
     };
     CHECK(rate_within(row.stages) <= row.one_p + 0.003);
-    if (row.stages <= 16 || row.micro_batches <= 96) CHECK(rate_within(2.0 * row.stages) <= row.two_p + 0.003);
+    CHECK(rate_within(2.0 * row.stages) <= row.two_p + 0.003);
   }
 }
 

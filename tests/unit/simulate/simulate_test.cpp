@@ -10,7 +10,7 @@
 using namespace hpplan;
 using namespace hpplan::testing;
 
-TEST_CASE("lists that wait for each other are reported with their cycle, not looped over", "[simulate]") {
+TEST_CASE("lists that wait for each other are reported with what holds them up, not looped over", "[simulate]") {
   Schedule schedule = make_schedule_of("1f1b", equal_stages(2, 2, 1, 2));
   std::swap(schedule.programs[1][0], schedule.programs[1][2]);  // stage 1 now wants F1 before F0...
   std::swap(schedule.programs[0][0], schedule.programs[0][2]);  // ...and stage 0 B0 before F0
@@ -22,10 +22,22 @@ TEST_CASE("lists that wait for each other are reported with their cycle, not loo
   }
 }
 
-TEST_CASE("a cycle over two devices names both", "[simulate]") {
+TEST_CASE("a cycle inside one device of two names that device", "[simulate]") {
   Schedule schedule = make_schedule_of("1f1b", equal_stages(2, 1, 1, 2));
   schedule.programs[1] = {{OpKind::Backward, false, 0, 1}, {OpKind::Forward, false, 0, 1}};
   CHECK_THROWS_WITH(simulate(schedule), Contains("device 1 waits at B0@1 for F0@1"));
+}
+
+TEST_CASE("a cycle over two devices names both, and what each waits for", "[simulate]") {
+  // Each list alone is in order. Stage 0 wants B0 before F1, stage 1 F1 before the B0 that stage 0 waits for.
+  Schedule schedule = make_schedule_of("1f1b", equal_stages(2, 2, 1, 2));
+  const auto op = [](OpKind kind, int micro_batch, int stage) { return Op{kind, false, micro_batch, stage}; };
+  schedule.programs[0] = {op(OpKind::Forward, 0, 0), op(OpKind::Backward, 0, 0), op(OpKind::Forward, 1, 0),
+                          op(OpKind::Backward, 1, 0)};
+  schedule.programs[1] = {op(OpKind::Forward, 0, 1), op(OpKind::Forward, 1, 1), op(OpKind::Backward, 0, 1),
+                          op(OpKind::Backward, 1, 1)};
+  CHECK_THROWS_WITH(simulate(schedule), Contains("deadlock: ") && Contains("device 0 waits at B0@0 for B0@1") &&
+                                            Contains("device 1 waits at F1@1 for F1@0"));
 }
 
 TEST_CASE("an op that is in no list is reported as such", "[simulate]") {
