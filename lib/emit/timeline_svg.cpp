@@ -12,14 +12,18 @@ namespace {
 
 // Pixels.
 constexpr double kLeft = 78;
-constexpr double kRight = 74;
+constexpr double kRight = 88;
 constexpr double kTop = 74;
 constexpr double kBar = 24;
 constexpr double kCurve = 22;
 constexpr double kRow = kBar + kCurve + 16;
 constexpr double kMinWidth = 900;
 constexpr double kMaxWidth = 12000;
-constexpr double kLabelWidth = 13;  // a bar narrower than this carries no number
+constexpr double kDigit = 6.6;       // width of a digit of a bar's number
+constexpr double kCharacter = 5.9;   // width of a character of the legend, on average
+
+/// Width that a bar needs to carry `number`.
+double label_width(int number) { return kDigit * static_cast<double>(std::to_string(number).size()) + 2.0; }
 
 struct Paint {
   const char* fill;          // parts at even places of the device
@@ -108,13 +112,14 @@ class Timeline {
 
   [[nodiscard]] std::string draw(const std::string& title, const std::string& time_unit) const {
     const double bottom = kTop + kRow * schedule_.device_count;
-    const double width = kLeft + width_ + kRight;
+    const Legend legend = make_legend();
+    const double width = std::max(kLeft + width_ + kRight, legend.end);
     std::string svg = concat("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", number(width), "\" height=\"",
                              number(bottom + 46), "\" font-family=\"sans-serif\" font-size=\"11\">\n",
                              rectangle(0, 0, width, bottom + 46, "#ffffff", "/>\n"));
     svg += text_at(kLeft, 20, "start", title, " font-size=\"15\" font-weight=\"bold\"");
     svg += text_at(kLeft, 38, "start", figures(time_unit), " fill=\"#444\"");
-    svg += legend();
+    svg += legend.svg;
     for (int device = 0; device < schedule_.device_count; ++device) svg += device_row(device);
     return svg + axis(bottom, time_unit) + "</svg>\n";
   }
@@ -131,7 +136,7 @@ class Timeline {
     if (lengths.empty()) return kMinWidth;
     const auto quartile = lengths.begin() + static_cast<std::ptrdiff_t>(lengths.size() / 4);
     std::nth_element(lengths.begin(), quartile, lengths.end());
-    return end_ / *quartile * (kLabelWidth + 3);
+    return end_ / *quartile * (label_width(std::max(0, schedule_.micro_batches - 1)) + 3);
   }
   [[nodiscard]] double x_of(double time) const { return kLeft + time / end_ * width_; }
 
@@ -142,7 +147,12 @@ class Timeline {
     return text + concat(" · ", to_text(simulation_.links), " links");
   }
 
-  [[nodiscard]] std::string legend() const {
+  struct Legend {
+    std::string svg;
+    double end = 0.0;  // pixels from the left
+  };
+
+  [[nodiscard]] Legend make_legend() const {
     bool used[5] = {};
     for (const std::vector<Op>& program : schedule_.programs) {
       for (const Op& op : program) used[static_cast<std::size_t>(op.kind)] = true;
@@ -156,7 +166,7 @@ class Timeline {
     double x = kLeft;
     const auto add = [&](const std::string& fill, const std::string& more, const std::string& label) {
       svg += rectangle(x, 48, 12, 12, fill, more + "/>\n") + text_at(x + 17, 58, "start", label);
-      x += 30 + 6.2 * static_cast<double>(label.size());
+      x += 32 + kCharacter * static_cast<double>(label.size());
     };
     for (const auto& [kind, label] : entries) {
       const bool twice = kind == OpKind::BackwardInput && used[static_cast<std::size_t>(OpKind::Backward)];
@@ -169,8 +179,8 @@ class Timeline {
     }
     for (const TimelineTail& tail : frame_.tails) add(tail.fill, "", tail.label);
     add("#e9e9e9", "", "bubble");
-    add("#c9b6dd", "", "activations held");
-    return svg;
+    add("#c9b6dd", "", "activations held, in stages; peak at the left");
+    return {svg, x};
   }
 
   [[nodiscard]] std::string device_row(int device) const {
@@ -210,7 +220,7 @@ class Timeline {
                                        : " stroke=\"#fff\" stroke-width=\"0.6\">");
     svg += concat("<title>", to_text(op), " ", plain(time.start.value() * scale_), " to ",
                   plain(time.end.value() * scale_), "</title></rect>\n");
-    if (width >= kLabelWidth || (width >= 7 && op.micro_batch < 10)) {
+    if (width >= label_width(op.micro_batch)) {
       const std::string small = height < kBar ? " font-size=\"9\"" : "";
       svg += text_at(x + width / 2, top + height / 2 + 4, "middle", std::to_string(op.micro_batch),
                      concat(" fill=\"", odd ? "#111" : "#fff", "\" pointer-events=\"none\"", small));
