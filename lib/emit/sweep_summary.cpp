@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "base/text.hpp"
 
@@ -93,14 +94,30 @@ std::string xml_text(const std::string& text) {
 /// Best time by number of devices.
 using Curve = std::map<int, double>;
 
+/// A cluster without its size: "b2-b4" of "b2-b4-64", whose 64 devices are the axis.
+std::string cluster_family(const SweepLine& line) {
+  const std::string name = setting(line, "cluster");
+  const std::string size = concat("-", line.outcome.devices);
+  return name.ends_with(size) ? name.substr(0, name.size() - size.size()) : name;
+}
+
+/// Whether the number of devices leaves open which cluster a line is about.
+bool clusters_of_one_size(const std::vector<SweepLine>& lines) {
+  std::map<int, std::set<std::string>> clusters;
+  for (const SweepLine& line : lines) clusters[line.outcome.devices].insert(setting(line, "cluster"));
+  return std::any_of(clusters.begin(), clusters.end(), [](const auto& entry) { return entry.second.size() > 1; });
+}
+
 std::map<std::string, Curve> curves_of(const std::vector<SweepLine>& lines) {
   std::vector<std::string> keys = varied_keys(lines);
-  std::erase(keys, "cluster");  // its size is the axis
+  std::erase(keys, "cluster");
+  const bool same_size = clusters_of_one_size(lines);
   std::map<std::string, Curve> curves;
   for (const SweepLine& line : lines) {
     if (line.outcome.status != SweepStatus::Planned) continue;
     std::vector<std::string> words;
     for (const std::string& key : keys) words.push_back(key == "model" ? setting(line, key) : concat(key, " ", setting(line, key)));
+    if (same_size) words.push_back("on " + cluster_family(line));
     const std::string name = words.empty() ? setting(line, "model") : join(words, ", ");
     const double time = line.outcome.iteration_time.value();
     const auto [best, is_new] = curves[name].emplace(line.outcome.devices, time);
@@ -109,20 +126,47 @@ std::map<std::string, Curve> curves_of(const std::vector<SweepLine>& lines) {
   return curves;
 }
 
+/// "0.5", "20": a round number without zeros at the end.
+std::string tick_text(double value) {
+  std::string text = fixed(value, 6);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') text.pop_back();
+  return text;
+}
+
 /// Places values on an axis by their logarithm.
 class LogAxis {
  public:
   LogAxis(double low, double high, double from, double to) : low_(std::log2(low)), high_(std::log2(high)), from_(from), to_(to) {
-    if (high_ - low_ < 1.0) {  // one value: in the middle
-      low_ -= 0.5;
-      high_ += 0.5;
+    if (high_ - low_ < 1.0) {  // nearly one value: in the middle
+      const double middle = (low_ + high_) / 2.0;
+      low_ = middle - 0.5;
+      high_ = middle + 0.5;
     }
   }
   [[nodiscard]] double at(double value) const { return from_ + (std::log2(value) - low_) / (high_ - low_) * (to_ - from_); }
   /// Powers of two inside the axis.
-  [[nodiscard]] std::vector<double> ticks() const {
+  [[nodiscard]] std::vector<double> powers_of_two() const {
     std::vector<double> values;
     for (int power = static_cast<int>(std::ceil(low_)); power <= static_cast<int>(std::floor(high_)); ++power) values.push_back(std::exp2(power));
+    return values;
+  }
+  /// Round decimal numbers inside the axis: at least three of them where there are as many.
+  [[nodiscard]] std::vector<double> decimals() const {
+    static const std::vector<double> kFactors[] = {{1}, {1, 2, 5}, {1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9}};
+    std::vector<double> values;
+    for (const std::vector<double>& factors : kFactors) {
+      values.clear();
+      const int first = static_cast<int>(std::floor(low_ * std::log10(2.0)));
+      const int last = static_cast<int>(std::floor(high_ * std::log10(2.0)));
+      for (int power = first; power <= last; ++power) {
+        for (const double factor : factors) {
+          const double value = factor * std::pow(10.0, power);
+          if (std::log2(value) >= low_ && std::log2(value) <= high_) values.push_back(value);
+        }
+      }
+      if (values.size() >= 3) break;
+    }
     return values;
   }
 
@@ -132,24 +176,35 @@ class LogAxis {
 
 constexpr std::array<const char*, 8> kColours{"#1b6ca8", "#c8553d", "#3c8d53", "#8a5aa8", "#b58900", "#2aa198", "#6c6c6c", "#d33682"};
 constexpr double kLeft = 70.0;
-constexpr double kTop = 20.0;
+constexpr double kTop = 44.0;
 constexpr double kRight = 560.0;
-constexpr double kBottom = 340.0;
+constexpr double kBottom = 364.0;
+constexpr double kCharacter = 6.8;  // width of a character of the legend, at most
 
 std::string axes_text(const LogAxis& x, const LogAxis& y) {
   std::string text;
-  for (const double tick : x.ticks()) {
+  for (const double tick : x.powers_of_two()) {
     text += concat("<line class=\"grid\" x1=\"", fixed(x.at(tick), 1), "\" x2=\"", fixed(x.at(tick), 1), "\" y1=\"", kTop, "\" y2=\"", kBottom,
                    "\"/><text x=\"", fixed(x.at(tick), 1), "\" y=\"", kBottom + 18.0, "\" text-anchor=\"middle\">", shortest(tick), "</text>\n");
   }
-  for (const double tick : y.ticks()) {
+  for (const double tick : y.decimals()) {
     text += concat("<line class=\"grid\" x1=\"", kLeft, "\" x2=\"", kRight, "\" y1=\"", fixed(y.at(tick), 1), "\" y2=\"", fixed(y.at(tick), 1),
-                   "\"/><text x=\"", kLeft - 8.0, "\" y=\"", fixed(y.at(tick) + 4.0, 1), "\" text-anchor=\"end\">", pretty(Seconds{tick}), "</text>\n");
+                   "\"/><text x=\"", kLeft - 8.0, "\" y=\"", fixed(y.at(tick) + 4.0, 1), "\" text-anchor=\"end\">", tick_text(tick), "</text>\n");
   }
   text += concat("<text x=\"", (kLeft + kRight) / 2.0, "\" y=\"", kBottom + 40.0, "\" text-anchor=\"middle\">devices</text>\n");
-  text += concat("<text x=\"14\" y=\"", (kTop + kBottom) / 2.0, "\" text-anchor=\"middle\" transform=\"rotate(-90 14 ", (kTop + kBottom) / 2.0,
-                 ")\">iteration time</text>\n");
+  text += concat("<text x=\"16\" y=\"", (kTop + kBottom) / 2.0, "\" text-anchor=\"middle\" transform=\"rotate(-90 16 ", (kTop + kBottom) / 2.0,
+                 ")\">iteration time (s)</text>\n");
   return text;
+}
+
+/// A round mark; square where the colours start again.
+std::string mark_text(double x, double y, std::size_t number, const std::string& content) {
+  const char* const colour = kColours[number % kColours.size()];
+  if (number / kColours.size() % 2 == 0) {
+    return concat("<circle cx=\"", fixed(x, 1), "\" cy=\"", fixed(y, 1), "\" r=\"4\" fill=\"", colour, "\">", content, "</circle>\n");
+  }
+  return concat("<rect x=\"", fixed(x - 4.0, 1), "\" y=\"", fixed(y - 4.0, 1), "\" width=\"8\" height=\"8\" fill=\"", colour, "\">", content,
+                "</rect>\n");
 }
 
 std::string curve_text(const std::string& name, const Curve& curve, std::size_t number, const LogAxis& x, const LogAxis& y) {
@@ -157,16 +212,13 @@ std::string curve_text(const std::string& name, const Curve& curve, std::size_t 
   std::string points;
   std::string marks;
   for (const auto& [devices, time] : curve) {
-    const std::string px = fixed(x.at(devices), 1);
-    const std::string py = fixed(y.at(time), 1);
-    points += concat(points.empty() ? "" : " ", px, ",", py);
-    marks += concat("<circle cx=\"", px, "\" cy=\"", py, "\" r=\"3.5\" fill=\"", colour, "\"><title>", xml_text(name), ": ", devices, " devices, ",
-                    pretty(Seconds{time}), "</title></circle>\n");
+    points += concat(points.empty() ? "" : " ", fixed(x.at(devices), 1), ",", fixed(y.at(time), 1));
+    marks += mark_text(x.at(devices), y.at(time), number,
+                       concat("<title>", xml_text(name), ": ", devices, " devices, ", pretty(Seconds{time}), "</title>"));
   }
   const double row = kTop + 10.0 + 18.0 * static_cast<double>(number);
-  return concat("<polyline fill=\"none\" stroke=\"", colour, "\" stroke-width=\"1.5\" points=\"", points, "\"/>\n", marks, "<rect x=\"",
-                kRight + 14.0, "\" y=\"", row - 9.0, "\" width=\"10\" height=\"10\" fill=\"", colour, "\"/><text x=\"", kRight + 30.0, "\" y=\"",
-                row, "\">", xml_text(name), "</text>\n");
+  return concat("<polyline fill=\"none\" stroke=\"", colour, "\" stroke-width=\"1.5\" points=\"", points, "\"/>\n", marks,
+                mark_text(kRight + 19.0, row - 4.0, number, ""), "<text x=\"", kRight + 30.0, "\" y=\"", row, "\">", xml_text(name), "</text>\n");
 }
 
 }  // namespace
@@ -226,10 +278,19 @@ std::string sweep_svg(std::vector<SweepLine> lines) {
   sort_by_point(lines);
   const std::map<std::string, Curve> curves = curves_of(lines);
   const double height = std::max(kBottom + 50.0, kTop + 20.0 + 18.0 * static_cast<double>(curves.size()));
-  std::string text = concat("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"900\" height=\"", height, "\" viewBox=\"0 0 900 ", height,
-                            "\" font-family=\"sans-serif\" font-size=\"12\">\n<style>.grid{stroke:#ddd}</style>\n"
+  std::size_t longest = 0;
+  for (const auto& [name, curve] : curves) longest = std::max(longest, name.size());
+  const double width = std::max(640.0, kRight + 40.0 + kCharacter * static_cast<double>(longest));
+  std::string text = concat("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", width, "\" height=\"", height, "\" viewBox=\"0 0 ", width, " ",
+                            height, "\" font-family=\"sans-serif\" font-size=\"12\">\n<style>.grid{stroke:#ddd}</style>\n"
                             "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n");
   if (curves.empty()) return text + "<text x=\"20\" y=\"30\">no plan in these results</text>\n</svg>\n";
+  const auto planned = std::count_if(lines.begin(), lines.end(),
+                                     [](const SweepLine& line) { return line.outcome.status == SweepStatus::Planned; });
+  text += concat("<text x=\"", kLeft, "\" y=\"18\" font-size=\"14\" font-weight=\"bold\">Iteration time of ", planned, " plans</text>\n<text x=\"",
+                 kLeft, "\" y=\"34\" fill=\"#444\">both axes logarithmic; the fastest where several plans meet",
+                 static_cast<std::size_t>(planned) == lines.size() ? "" : concat("; ", lines.size() - static_cast<std::size_t>(planned), " points without a plan"),
+                 "</text>\n");
   double least_time = HUGE_VAL;
   double most_time = 0.0;
   int least_devices = 1 << 30;

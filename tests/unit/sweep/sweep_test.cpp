@@ -332,10 +332,24 @@ TEST_CASE("summaries show every point, and the best time per number of devices",
   CHECK(csv.find("\"[1, 2, 4]\"") != std::string::npos);
   const std::string svg = sweep_svg(lines);
   CHECK(svg.find("small, global_batch 128") != std::string::npos);
+  CHECK(svg.find("iteration time (s)") != std::string::npos);
   CHECK(svg.find("</svg>") != std::string::npos);
   CHECK(svg.find("nan") == std::string::npos);
   CHECK(sweep_svg({}).find("no plan") != std::string::npos);
   CHECK(sweep_table({}) == "no results\n");
+}
+
+TEST_CASE("the picture of a sweep keeps clusters of one size apart, and joins those of one family", "[sweep]") {
+  const Scratch scratch;
+  const auto points = parse_sweep("base: {model: small, global_batch: 8}\ngrid: {cluster: [b2-b4-4, b2-b4-8, b3-b4-4]}\n", "s");
+  (void)run_sweep(points, run_options(scratch.file("r")));
+  auto lines = parse_sweep_results(content(scratch.file("r")), "r");
+  const int devices[] = {4, 8, 4};
+  for (std::size_t k = 0; k < lines.size(); ++k) lines[k].outcome.devices = devices[lines[k].index];
+  const std::string svg = sweep_svg(lines);
+  CHECK(svg.find(">on b2-b4</text>") != std::string::npos);
+  CHECK(svg.find(">on b3-b4</text>") != std::string::npos);
+  CHECK(svg.find("b2-b4-8") == std::string::npos);
 }
 
 TEST_CASE("500 small problems are planned and written in under two seconds", "[sweep]") {
