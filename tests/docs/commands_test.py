@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs every command that README.md, configs/README.md, profiles/README.md, configs/sweeps, the examples of --help and
-the manual pages show. Each must end with exit code 0; the output that README.md shows must be what the program prints.
+"""Runs every command that README.md, docs, configs/README.md, profiles/README.md, configs/sweeps, the examples of --help
+and the manual pages show. Each must end with exit code 0; the output that README.md shows must be what the program prints.
 
     commands_test.py HPPLAN SOURCE_DIR
 
@@ -122,7 +122,7 @@ def shortened(command):
 
 def main():
     commands = []
-    for path in ("README.md", "configs/README.md", "profiles/README.md"):
+    for path in ("README.md", "docs/using.md", "docs/developing.md", "configs/README.md", "profiles/README.md"):
         commands += [(path, *each) for each in commands_of_markdown(path)]
     commands += [("--help", *each) for each in commands_of_help()]
     # Parts come last: examples above write the files that they summarize.

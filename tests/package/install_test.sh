@@ -14,7 +14,7 @@ mv "$work/first" "$work/prefix"  # what is installed does not know where it was 
 prefix=$work/prefix
 for file in bin/hpplan share/hpplan/configs/models/gpt3-13b.yaml share/hpplan/profiles/devices.yaml \
   share/hpplan/configs/sweeps/parallel.sh share/bash-completion/completions/hpplan share/zsh/site-functions/_hpplan \
-  share/fish/vendor_completions.d/hpplan.fish share/doc/hpplan/README.md include/hpplan/search/engine.hpp; do
+  share/fish/vendor_completions.d/hpplan.fish share/doc/hpplan/README.md share/doc/hpplan/docs/using.md include/hpplan/search/engine.hpp; do
   [ -f "$prefix/$file" ] || fail "$file is not installed"
 done
 ls "$prefix"/share/man/man1/hpplan-profile-import.1* >/dev/null || fail "manual pages are not installed"
