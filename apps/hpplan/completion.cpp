@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/text.hpp"
+#include "usage.hpp"
 #include "value_kinds.hpp"
 
 namespace hpplan {
@@ -14,10 +15,6 @@ namespace {
 
 std::vector<const CLI::App*> verbs_of(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App* verb) { return !verb->get_name().empty(); });
-}
-
-std::vector<const CLI::Option*> arguments_of(const CLI::App& app) {
-  return app.get_options([](const CLI::Option* option) { return option->get_positional(); });
 }
 
 const CLI::App* find_verb(const CLI::App& app, const std::string& name) {
@@ -77,7 +74,7 @@ void add_values(Completion& completion, const CLI::App& app, const CLI::Option& 
                 std::string written) {
   std::vector<std::string> verbs;
   for (const CLI::App* verb : verbs_of(app)) verbs.push_back(verb->get_name());
-  const ValueKind kind = value_kind(option, verbs);
+  const OptionValue kind = value_kind(option, verbs);
   std::string start = before;
   // In a list the last element is completed.
   const std::size_t comma = option.get_delimiter() == '\0' ? std::string::npos : written.rfind(option.get_delimiter());

@@ -5,15 +5,12 @@
 #include <CLI/CLI.hpp>
 
 #include "base/text.hpp"
+#include "usage.hpp"
 #include "value_kinds.hpp"
 
 namespace hpplan {
 
 namespace {
-
-std::string full_name(const CLI::App& app) {
-  return app.get_parent() == nullptr ? app.get_name() : full_name(*app.get_parent()) + " " + app.get_name();
-}
 
 std::string upper(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(),
@@ -65,10 +62,6 @@ std::string option_entry(const CLI::Option& option) {
   if (has_value && option.get_items_expected_max() > 1 && !is_list) remarks.emplace_back("repeatable");
   if (!remarks.empty()) text += concat(" (", join(remarks, ", "), ")");
   return concat(".TP\n", head, "\n", text, "\n");
-}
-
-std::vector<const CLI::Option*> arguments_of(const CLI::App& app) {
-  return app.get_options([](const CLI::Option* option) { return option->get_positional(); });
 }
 
 std::string synopsis(const CLI::App& app) {

@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kAdaptive = "1f1b-adaptive";
 
-[[noreturn]] void refuse(const std::string& field, const std::string& message, const std::string& hint) {
+[[noreturn]] void refuse_schedules(const std::string& field, const std::string& message, const std::string& hint) {
   throw InputError(Diagnostic{"", 0, 0, field, message, hint});
 }
 
@@ -21,7 +21,7 @@ void check_schedule_name(const std::string& field, const std::string& name) {
   for (const ScheduleFamily& family : schedule_families()) known.emplace_back(family.name);
   if (std::find(known.begin(), known.end(), name) != known.end()) return;
   const std::string nearest = nearest_name(name.substr(0, 64), known);
-  refuse(field, concat("unknown schedule \"", name, "\""),
+  refuse_schedules(field, concat("unknown schedule \"", name, "\""),
          nearest.empty() ? concat("known: ", join(known, ", ")) : concat("did you mean \"", nearest, "\"?"));
 }
 
@@ -41,14 +41,14 @@ std::vector<std::string> wanted_schedules(const std::string& field, const Job& j
       continue;
     }
     if (schedule_family(name).stepping == Stepping::Asynchronous && !job.max_drift) {
-      refuse(field, concat(name, " updates the weights while micro-batches are in flight"),
+      refuse_schedules(field, concat(name, " updates the weights while micro-batches are in flight"),
              "say how many updates may come between a forward and its backward: --max-drift 1, in a sweep max_drift: 1");
     }
     add(name);
   }
   if (in_flight == InFlight::Adaptive) {
     if (std::find(wanted.begin(), wanted.end(), "1f1b") == wanted.end()) {
-      refuse("--in-flight", "adaptive changes 1f1b, which --schedule does not allow", "add 1f1b to --schedule");
+      refuse_schedules("--in-flight", "adaptive changes 1f1b, which --schedule does not allow", "add 1f1b to --schedule");
     }
     add(kAdaptive);
   }

@@ -20,11 +20,6 @@ std::vector<std::string> verb_names(const CLI::App& app) {
   return names;
 }
 
-std::string full_name(const CLI::App& app) {
-  const CLI::App* const parent = app.get_parent();
-  return parent == nullptr ? app.get_name() : full_name(*parent) + " " + app.get_name();
-}
-
 Diagnostic usage_fault(const CLI::App& app, const std::string& field, const std::string& message,
                        const std::string& hint = "") {
   return {"", 0, 0, field, message, hint.empty() ? concat("see ", full_name(app), " --help") : hint};
@@ -147,6 +142,15 @@ void check_standard_streams(const CLI::App& verb) {
 }
 
 }  // namespace
+
+std::string full_name(const CLI::App& app) {
+  const CLI::App* const parent = app.get_parent();
+  return parent == nullptr ? app.get_name() : full_name(*parent) + " " + app.get_name();
+}
+
+std::vector<const CLI::Option*> arguments_of(const CLI::App& app) {
+  return app.get_options([](const CLI::Option* option) { return option->get_positional(); });
+}
 
 void check_command_line(const CLI::App& app, const std::vector<std::string>& arguments) {
   const CLI::App& verb = find_verb(app, arguments, 0);

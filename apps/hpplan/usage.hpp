@@ -7,10 +7,17 @@
 
 namespace CLI {
 class App;
+class Option;
 class ParseError;
 }  // namespace CLI
 
 namespace hpplan {
+
+/// The verb with those above it: "hpplan sweep summarize".
+[[nodiscard]] std::string full_name(const CLI::App& app);
+
+/// What a verb takes without a name, such as PLAN.
+[[nodiscard]] std::vector<const CLI::Option*> arguments_of(const CLI::App& app);
 
 /// Throws InputError for what CLI11 would take silently or report badly: a word in the place of a verb that is none,
 /// and an option in the place of another option's value.

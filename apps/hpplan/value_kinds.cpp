@@ -51,7 +51,7 @@ std::vector<std::string> choices_in(const std::string& placeholder) {
   return words;
 }
 
-ValueKind value_kind(const CLI::Option& option, const std::vector<std::string>& verbs) {
+OptionValue value_kind(const CLI::Option& option, const std::vector<std::string>& verbs) {
   const std::string name = option.get_type_name();
   if (name == "MODEL") return {shipped_names("configs/models"), true, false};
   if (name == "CLUSTER") return {shipped_names("configs/clusters"), true, false};

@@ -54,14 +54,14 @@ struct PlanOptions {
   std::vector<std::string> force;
 };
 
-[[noreturn]] void refuse(const std::string& option, const std::string& message, const std::string& hint) {
+[[noreturn]] void refuse_option(const std::string& option, const std::string& message, const std::string& hint) {
   throw InputError(Diagnostic{"", 0, 0, option, message, hint});
 }
 
 Bytes parse_bytes(const std::string& option, const std::string& text, Bytes fallback) {
   if (text.empty()) return fallback;
   const auto parsed = parse_quantity<Bytes>(text);
-  if (const auto* fault = std::get_if<QuantityFault>(&parsed)) refuse(option, fault->message, fault->hint);
+  if (const auto* fault = std::get_if<QuantityFault>(&parsed)) refuse_option(option, fault->message, fault->hint);
   return std::get<Bytes>(parsed);
 }
 

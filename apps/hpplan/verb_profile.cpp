@@ -48,7 +48,7 @@ struct ShowArguments {
   bool json = false;
 };
 
-[[noreturn]] void refuse(const std::string& message, const std::string& hint) {
+[[noreturn]] void refuse_profile(const std::string& message, const std::string& hint) {
   throw InputError(Diagnostic{"", 0, 0, "", message, hint});
 }
 
@@ -61,11 +61,11 @@ ExitCode run_import(const AppContext& context, const ImportArguments& arguments)
       import_profiles(read_import_files(arguments.path), {arguments.device, model ? &*model : nullptr});
   std::error_code error;
   const bool into_folder = std::filesystem::is_directory(arguments.out, error);
-  if (profiles.empty()) refuse("no profile found in " + arguments.path, "llm_info.json alone holds no times");
+  if (profiles.empty()) refuse_profile("no profile found in " + arguments.path, "llm_info.json alone holds no times");
   if (profiles.size() > 1 && !into_folder) {
     std::vector<std::string> names;
     for (const DeviceProfile& profile : profiles) names.push_back(profile_name(profile));
-    refuse(concat(profiles.size(), " profiles found: ", join(names, ", ")),
+    refuse_profile(concat(profiles.size(), " profiles found: ", join(names, ", ")),
            "give a smaller PATH, or a folder as --out to write one file for each");
   }
   std::vector<Report> written;
@@ -98,7 +98,7 @@ struct DeviceFigures {
   std::vector<std::string> names;
   for (const DeviceType& type : known) names.push_back(type.name);
   const std::string nearest = nearest_name(device, names);
-  refuse(concat("unknown device type \"", device, "\""),
+  refuse_profile(concat("unknown device type \"", device, "\""),
          nearest.empty() ? "known: " + join(names, ", ") : concat("did you mean \"", nearest, "\"?"));
 }
 
@@ -114,7 +114,7 @@ DeviceFigures figures_in_cluster(const std::string& cluster_name, const std::str
 DeviceFigures shipped_figures(const SynthesizeArguments& arguments) {
   const auto bandwidth = parse_quantity<BytesPerSecond>(arguments.intra_node);
   if (const auto* found = std::get_if<QuantityFault>(&bandwidth))
-    refuse("--intra-node: " + found->message, found->hint);
+    refuse_profile("--intra-node: " + found->message, found->hint);
   const std::vector<DeviceType> known = load_device_types();
   for (const DeviceType& type : known) {
     if (type.name == arguments.device) return {type, {std::get<BytesPerSecond>(bandwidth), kLinkLatency}};
@@ -129,7 +129,7 @@ ExitCode run_synthesize(const SynthesizeArguments& arguments) {
   const DeviceProfile profile =
       synthesize_profile({model, figures.type, figures.intra_node, arguments.tensor_parallel, arguments.samples});
   if (profile.points.empty()) {
-    refuse("the model allows none of the TP degrees",
+    refuse_profile("the model allows none of the TP degrees",
            tensor_parallel_fault(model, arguments.tensor_parallel.empty() ? 1 : arguments.tensor_parallel.front()));
   }
   write_output(arguments.out, emit_profile(profile));
@@ -195,7 +195,7 @@ std::string shown(const DeviceProfile& profile) {
 ExitCode run_show(const ShowArguments& arguments) {
   const std::vector<DeviceProfile> profiles = load_profiles(arguments.profile, nullptr);
   if (arguments.json && profiles.size() != 1) {
-    refuse(concat(profiles.size(), " profiles found"), "--json shows one: name its file");
+    refuse_profile(concat(profiles.size(), " profiles found"), "--json shows one: name its file");
   }
   for (const DeviceProfile& profile : profiles) std::cout << (arguments.json ? emit_profile(profile) : shown(profile));
   return ExitCode::Done;
