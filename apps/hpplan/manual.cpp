@@ -69,7 +69,9 @@ const std::map<std::string, Manual>& verb_manuals() {
        {{"DESCRIPTION",
          {"The file may be one of hpplan's own or one written by hand. Nothing of the search is used: times, memory, sums and "
           "the structure are computed again from the plan, the model, the cluster and the profiles, and each difference is "
-          "printed with what was found and what is right. The exit status is 3 if there is any."}}}},
+          "printed with what was found and what is right. The exit status is 3 if there is any.",
+          "Of the lower bound, what the work of the batch over the best rates of all devices proves is proved again. A bound "
+          "of the search above that is accepted if it is at most the plan's time; the result says which of both it was."}}}},
       {"hpplan simulate",
        {{"DESCRIPTION",
          {"Uses the stage and link times that the plan states. Shows the time of the step, idle shares, busy time, and what "

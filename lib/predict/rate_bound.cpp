@@ -23,7 +23,8 @@ double least_device_seconds(const Problem& problem, int group, int kind) {
 
 /// The bound with `weights` as the work of one sample through a layer of each kind: a device's rate is at most the
 /// largest weight over the least seconds that the kind takes there. Any weights above 0 prove a bound.
-double bound_by(const Problem& problem, const std::vector<std::vector<double>>& least, const std::vector<double>& weights) {
+double bound_by(const Problem& problem, const std::vector<std::vector<double>>& least,
+                const std::vector<double>& weights) {
   double devices_rate = 0.0;
   for (std::size_t g = 0; g < least.size(); ++g) {
     double rate = 0.0;

@@ -188,7 +188,7 @@ std::vector<Op> program_of(const Slots& slots, int down, int up) {
       Op{OpKind::BackwardInput, false, 0, down}};
   std::vector<Op> program;
   std::array<int, kLinesBeforeWeights> next = {};
-  std::array<int, 2> owed = {};     // of the second chunk, of the first
+  std::array<int, 2> owed = {};  // of the second chunk, of the first
   std::array<int, 2> written = {};
   const std::array<int, 2> stages = {up, down};
   const auto write_weight = [&] {
