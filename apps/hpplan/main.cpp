@@ -2,8 +2,10 @@
 
 #include "app.hpp"
 #include "verbs.hpp"
+#include "wait_policy.hpp"
 
 int main(int argc, char** argv) {
+  hpplan::let_waiting_threads_sleep(argv);
   CLI::App app{"hpplan: finds the fastest way to train a model on a mix of accelerators", "hpplan"};
   app.set_version_flag("--version", HPPLAN_VERSION);
   hpplan::AppContext context;
