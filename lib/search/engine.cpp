@@ -38,7 +38,7 @@ constexpr std::int64_t kCoarseShare = 40;
 /// Where the tables leave a larger gap than this, prices look for a better bound.
 constexpr double kColumnGap = 0.01;
 /// A step of the columns costs as much as this many of the tables.
-constexpr std::int64_t kColumnShare = 8;
+constexpr std::int64_t kColumnShare = 3;
 
 /// Without SES, tables reach to this many times the ideal time whatever plan is known.
 constexpr double kUnskipped = 4.0;

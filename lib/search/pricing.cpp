@@ -16,6 +16,9 @@ constexpr double kMergeWindow = 2e-3;
 /// Rounds of tightening the window limit; it moves little after the second.
 constexpr int kRounds = 3;
 
+/// Work of a look at all layer ranges, in transitions: such a look is some four times quicker than a transition each.
+std::int64_t range_steps(int layers) { return static_cast<std::int64_t>(layers) * layers / 8; }
+
 }  // namespace
 
 Pricer::Pricer(const StageMenu& menu, int min_stages, int max_stages)
@@ -69,7 +72,7 @@ Pricer::Sheet Pricer::sheet(int micro_batches, double limit, const Prices& price
       next[static_cast<std::size_t>(layer)] = best;
       any = any || best < kInfinity;
     }
-    sheet.work_ += layers;
+    sheet.work_ += range_steps(layers);
     if (!any) break;
     sheet.least_.push_back(k >= min_stages_ ? next[0] : kInfinity);
     rest = std::move(next);
@@ -150,6 +153,7 @@ class Pricer::Table {
         }
         prefixes_[static_cast<std::size_t>(k)][static_cast<std::size_t>(layer)] = best;
       }
+      work_ += range_steps(layers_);
     }
   }
 
