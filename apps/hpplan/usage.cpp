@@ -178,10 +178,12 @@ void check_option_values(const CLI::App& app) {
 InputError usage_error(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& verb = chosen_verb(app);
   const std::vector<std::string> extra = app.remaining(true);
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !extra.empty()) {
+  // What is missing may stand there with a typing error: that is named first.
+  const bool required = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
+  if ((required || dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) && !extra.empty()) {
     return InputError(extra_argument(verb, extra.front()));
   }
-  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+  if (required) {
     if (const std::vector<Diagnostic> missing = missing_options(verb); !missing.empty()) return InputError(missing);
   }
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {

@@ -41,6 +41,7 @@ PipelineTimer::PipelineTimer(SearchTables& tables, const Candidate& candidate, s
   for (const CandidateStage& stage : candidate.stages) {
     variants_.push_back(table_->variant_of(stage.port, stage.split));
     classes_.push_back(tables.ranges().of(stage.layers.first, stage.layers.last));
+    slowest_ = std::max(slowest_, table_->time(variants_.back(), classes_.back(), 1));
   }
 }
 
@@ -62,8 +63,11 @@ double PipelineTimer::time(int micro_batches) {
 }
 
 int PipelineTimer::most_within(double limit, int most) {
+  // A pipeline takes at least as long as its slowest stage works: that spares long simulations.
+  const double at_most = slowest_ > 0.0 ? limit / slowest_ * (1.0 + 1e-9) : kInfinity;
+  if (!(at_most >= 1.0)) return 0;
   int low = 0;
-  int high = most;
+  int high = at_most < most ? static_cast<int>(at_most) : most;
   while (low < high) {
     const int middle = low + (high - low + 1) / 2;
     if (time(middle) <= limit) {
@@ -75,17 +79,31 @@ int PipelineTimer::most_within(double limit, int most) {
   return low;
 }
 
+void PipelineTimers::add(PipelineTimer timer) {
+  const auto same = std::find_if(distinct_.begin(), distinct_.end(), [&](const auto& other) { return other.same_as(timer); });
+  owners_.push_back(static_cast<std::size_t>(same - distinct_.begin()));
+  if (same == distinct_.end()) distinct_.push_back(std::move(timer));
+}
+
+std::vector<int> PipelineTimers::most_within(double limit, int global_batch) {
+  std::vector<int> most;
+  for (PipelineTimer& timer : distinct_) most.push_back(timer.most_within(limit, global_batch / timer.micro_batch()));
+  std::vector<int> caps;
+  for (const std::size_t owner : owners_) caps.push_back(most[owner]);
+  return caps;
+}
+
 namespace {
 
 /// Whether some m_i in [1, caps_i] give the exact sum; fills `counts` with such m_i, as even over the caps as they go.
-bool exact_split(const std::vector<PipelineTimer>& timers, const std::vector<int>& caps, int global_batch,
+bool exact_split(const PipelineTimers& timers, const std::vector<int>& caps, int global_batch,
                  std::vector<int>* counts) {
   // reachable[i][s]: samples s can be made by pipelines 0..i-1
   const auto target = static_cast<std::size_t>(global_batch);
   std::vector<std::vector<char>> reachable(timers.size() + 1, std::vector<char>(target + 1, 0));
   reachable[0][0] = 1;
   for (std::size_t i = 0; i < timers.size(); ++i) {
-    const auto size = static_cast<std::size_t>(timers[i].micro_batch());
+    const auto size = static_cast<std::size_t>(timers.micro_batch(i));
     // since[s]: pipelines of this kind used to reach s beyond the nearest earlier reachable sum, at least 1
     std::vector<int> since(target + 1, 0);
     for (std::size_t s = size; s <= target; ++s) {
@@ -102,7 +120,7 @@ bool exact_split(const std::vector<PipelineTimer>& timers, const std::vector<int
   counts->assign(timers.size(), 0);
   std::size_t rest = target;
   for (std::size_t i = timers.size(); i-- > 0;) {
-    const auto size = static_cast<std::size_t>(timers[i].micro_batch());
+    const auto size = static_cast<std::size_t>(timers.micro_batch(i));
     for (int m = caps[i]; m >= 1; --m) {
       const std::size_t used = size * static_cast<std::size_t>(m);
       if (used > rest || !reachable[i][rest - used]) continue;
@@ -114,51 +132,45 @@ bool exact_split(const std::vector<PipelineTimer>& timers, const std::vector<int
   return true;
 }
 
-bool batch_fits(const std::vector<PipelineTimer>& timers, const std::vector<int>& caps, int global_batch) {
+bool batch_fits(const PipelineTimers& timers, const std::vector<int>& caps, int global_batch) {
   std::int64_t most = 0;
   bool equal = true;
   for (std::size_t i = 0; i < timers.size(); ++i) {
     if (caps[i] < 1) return false;
-    most += static_cast<std::int64_t>(caps[i]) * timers[i].micro_batch();
-    equal = equal && timers[i].micro_batch() == timers[0].micro_batch();
+    most += static_cast<std::int64_t>(caps[i]) * timers.micro_batch(i);
+    equal = equal && timers.micro_batch(i) == timers.micro_batch(0);
   }
   if (most < global_batch) return false;
   if (equal) {
-    const int size = timers[0].micro_batch();
+    const int size = timers.micro_batch(0);
     return global_batch % size == 0 && global_batch / size >= static_cast<int>(timers.size());
   }
   return exact_split(timers, caps, global_batch, nullptr);
 }
 
-std::vector<int> caps_within(std::vector<PipelineTimer>& timers, int global_batch, double limit) {
-  std::vector<int> caps;
-  for (PipelineTimer& timer : timers) caps.push_back(timer.most_within(limit, global_batch / timer.micro_batch()));
-  return caps;
-}
-
 }  // namespace
 
-std::optional<Allocation> allocate(std::vector<PipelineTimer>& timers, int global_batch, double limit) {
-  if (!batch_fits(timers, caps_within(timers, global_batch, limit), global_batch)) return std::nullopt;
+std::optional<Allocation> allocate(PipelineTimers& timers, int global_batch, double limit) {
+  if (!batch_fits(timers, timers.most_within(limit, global_batch), global_batch)) return std::nullopt;
   // The optimum is the time of some (pipeline, m): for each pipeline the least such time that is enough for all.
   double best = limit;
-  for (PipelineTimer& timer : timers) {
+  for (PipelineTimer& timer : timers.distinct()) {
     int low = 0;                                                             // too short
     int high = timer.most_within(best, global_batch / timer.micro_batch());  // its time may equal `best`
     while (high - low > 1) {
       const int middle = low + (high - low) / 2;
-      const bool enough = batch_fits(timers, caps_within(timers, global_batch, timer.time(middle)), global_batch);
+      const bool enough = batch_fits(timers, timers.most_within(timer.time(middle), global_batch), global_batch);
       (enough ? high : low) = middle;
     }
     if (high < 1) continue;
     const double time = timer.time(high);
-    if (time < best && batch_fits(timers, caps_within(timers, global_batch, time), global_batch)) best = time;
+    if (time < best && batch_fits(timers, timers.most_within(time, global_batch), global_batch)) best = time;
   }
   Allocation allocation;
-  const bool exact = exact_split(timers, caps_within(timers, global_batch, best), global_batch, &allocation.micro_batches);
+  const bool exact = exact_split(timers, timers.most_within(best, global_batch), global_batch, &allocation.micro_batches);
   check_invariant(exact, "a feasible batch split");
   for (std::size_t i = 0; i < timers.size(); ++i) {
-    allocation.time = std::max(allocation.time, timers[i].time(allocation.micro_batches[i]));
+    allocation.time = std::max(allocation.time, timers.at(i).time(allocation.micro_batches[i]));
   }
   return allocation;
 }
@@ -332,8 +344,8 @@ Realised realise(SearchTables& tables, std::vector<Candidate> pipelines, double 
   std::sort(pipelines.begin(), pipelines.end());   // one order, whoever found them
   Realised best;
   if (tables.is_left_out(pipelines)) return best;
-  std::vector<PipelineTimer> ideal;
-  for (const Candidate& pipeline : pipelines) ideal.emplace_back(tables, pipeline, best_links(tables, pipeline));
+  PipelineTimers ideal;
+  for (const Candidate& pipeline : pipelines) ideal.add({tables, pipeline, best_links(tables, pipeline)});
   const double optimizer = slowest_optimizer(tables, pipelines);
   if (!allocate(ideal, global_batch, limit - optimizer)) return best;
 
@@ -345,9 +357,9 @@ Realised realise(SearchTables& tables, std::vector<Candidate> pipelines, double 
     const std::vector<PipelinePlan> plans = skeleton(problem, tables.space(), pipelines, placement, {});
     const bool overlap = problem.job.overlap_gradient_sync;
     const double sync = overlap ? 0.0 : predict_gradient_sync(problem, plans).time.value();
-    std::vector<PipelineTimer> timers;
+    PipelineTimers timers;
     for (std::size_t i = 0; i < pipelines.size(); ++i) {
-      timers.emplace_back(tables, pipelines[i], placed_links(problem, plans[i]));
+      timers.add({tables, pipelines[i], placed_links(problem, plans[i])});
     }
     const auto allocation = allocate(timers, global_batch, least - sync - optimizer);
     if (!allocation) return true;

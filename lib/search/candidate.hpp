@@ -89,6 +89,10 @@ class PipelineTimer {
   /// Largest m in [0, most] whose time is at most `limit`; times never fall with m.
   [[nodiscard]] int most_within(double limit, int most);
   [[nodiscard]] int micro_batch() const { return micro_batch_; }
+  /// Whether both have the same times.
+  [[nodiscard]] bool same_as(const PipelineTimer& other) const {
+    return table_ == other.table_ && variants_ == other.variants_ && classes_ == other.classes_ && links_ == other.links_;
+  }
 
  private:
   const StageTable* table_;
@@ -96,7 +100,25 @@ class PipelineTimer {
   std::vector<int> variants_;
   std::vector<int> classes_;
   std::vector<double> links_;
+  double slowest_ = 0.0;   // time of the slowest stage for one micro-batch, at its best
   std::map<int, double> known_;
+};
+
+/// Timers of the pipelines of a plan; equal pipelines share one, as large plans have hundreds of them.
+class PipelineTimers {
+ public:
+  void add(PipelineTimer timer);
+
+  [[nodiscard]] std::size_t size() const { return owners_.size(); }
+  [[nodiscard]] PipelineTimer& at(std::size_t pipeline) { return distinct_[owners_[pipeline]]; }
+  [[nodiscard]] std::vector<PipelineTimer>& distinct() { return distinct_; }
+  [[nodiscard]] int micro_batch(std::size_t pipeline) const { return distinct_[owners_[pipeline]].micro_batch(); }
+  /// For each pipeline the largest number of micro-batches whose time is at most `limit`.
+  [[nodiscard]] std::vector<int> most_within(double limit, int global_batch);
+
+ private:
+  std::vector<PipelineTimer> distinct_;
+  std::vector<std::size_t> owners_;   // by pipeline
 };
 
 /// Splits the global batch: the m_i >= 1 with sum of micro_batch_i * m_i == global_batch that minimise the slowest
@@ -105,7 +127,7 @@ struct Allocation {
   std::vector<int> micro_batches;
   double time = 0.0;
 };
-[[nodiscard]] std::optional<Allocation> allocate(std::vector<PipelineTimer>& timers, int global_batch, double limit);
+[[nodiscard]] std::optional<Allocation> allocate(PipelineTimers& timers, int global_batch, double limit);
 
 /// Node of every stage of every pipeline: nodes[pipeline][stage] lists the nodes (one, or several whole ones).
 using Placement = std::vector<std::vector<std::vector<int>>>;

@@ -57,7 +57,8 @@ class ColumnEngine {
     while (work() < input_.budget) {
       const auto part = std::min_element(parts_.begin(), parts_.end(),
                                          [](const Part& a, const Part& b) { return a.low < b.low; });
-      if (part == parts_.end() || part->closed || part->low >= incumbent()) break;
+      const double enough = incumbent() / (1.0 + input_.tolerance);
+      if (part == parts_.end() || part->closed || part->low >= enough) break;
       advance(*part);
       if (part->closed) static_cast<void>(split(static_cast<std::size_t>(part - parts_.begin())));
       if (input_.progress) input_.progress(bound());

@@ -14,6 +14,7 @@ struct ColumnInput {
   std::vector<Candidate> seeds;          // pipelines of good plans
   int threads = 1;
   std::int64_t budget = 0;               // work after which the bound stays as it is
+  double tolerance = 0.0;                // a bound this part below the best plan is enough
   std::function<void(double bound)> progress;
 };
 

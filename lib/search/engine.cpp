@@ -471,6 +471,7 @@ void improve_by_columns(SearchTables& tables, const SearchOptions& options, Know
     for (Candidate& candidate : candidates_of(space, plan)) input.seeds.push_back(std::move(candidate));
   }
   input.threads = options.threads;
+  input.tolerance = problem.job.tolerance;
   input.budget = options.proof_budget / kColumnShare;
   input.progress = [&](double bound) {
     if (options.progress) options.progress({known.time, bound, known.report.transitions});

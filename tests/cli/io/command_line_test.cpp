@@ -41,6 +41,7 @@ TEST_CASE("usage faults take exit code 2 and say what is near", "[cli]") {
   CHECK(run_hpplan("").err.rfind("hpplan: error: a verb is missing: hpplan VERB\n  hint: verbs: ", 0) == 0);
   check_refused("shwo", "hpplan: error: unknown verb \"shwo\"\n  hint: did you mean \"show\"?\n");
   check_refused("--versoin", "hpplan: error: unknown option --versoin\n  hint: did you mean \"--version\"?\n");
+  check_refused("plan --modle x --cluster y", "hpplan: error: unknown option --modle\n  hint: did you mean \"--model\"?\n");
   check_refused("show --modle x", "hpplan: error: unknown option --modle\n  hint: did you mean \"--model\"?\n");
   check_refused("show --model=a b", "hpplan: error: unexpected argument \"b\"\n  hint: see hpplan show --help\n");
   CHECK(run_hpplan("show --model").code == 2);

@@ -96,11 +96,11 @@ class EveryChain {
 };
 
 /// The slowest pipeline in the best exact split of the batch, by trying every split.
-double best_split(std::vector<PipelineTimer>& timers, std::size_t i, int left, double slowest) {
+double best_split(PipelineTimers& timers, std::size_t i, int left, double slowest) {
   if (i == timers.size()) return left == 0 ? slowest : kInfinity;
   double best = kInfinity;
-  for (int m = 1; m * timers[i].micro_batch() <= left; ++m) {
-    best = std::min(best, best_split(timers, i + 1, left - m * timers[i].micro_batch(), std::max(slowest, timers[i].time(m))));
+  for (int m = 1; m * timers.micro_batch(i) <= left; ++m) {
+    best = std::min(best, best_split(timers, i + 1, left - m * timers.micro_batch(i), std::max(slowest, timers.at(i).time(m))));
   }
   return best;
 }
@@ -160,10 +160,10 @@ TEST_CASE("the batch is split so that no exact split has a faster slowest pipeli
     const std::vector<Candidate> candidates = single_stage_candidates(pieces);
     if (candidates.empty()) continue;
     Dice dice(seed);
-    std::vector<PipelineTimer> timers;
+    PipelineTimers timers;
     for (int i = dice.whole(1, 3); i > 0; --i) {
-      timers.emplace_back(pieces.tables, candidates[static_cast<std::size_t>(dice.whole(0, static_cast<int>(candidates.size()) - 1))],
-                          std::vector<double>{});
+      const int which = dice.whole(0, static_cast<int>(candidates.size()) - 1);
+      timers.add({pieces.tables, candidates[static_cast<std::size_t>(which)], std::vector<double>{}});
     }
     INFO("seed " << seed << ": " << describe(inputs));
     const int batch = pieces.problem.job.global_batch;
@@ -177,7 +177,7 @@ TEST_CASE("the batch is split so that no exact split has a faster slowest pipeli
     REQUIRE(allocation);
     CHECK(allocation->time == expected);
     int samples = 0;
-    for (std::size_t i = 0; i < timers.size(); ++i) samples += timers[i].micro_batch() * allocation->micro_batches[i];
+    for (std::size_t i = 0; i < timers.size(); ++i) samples += timers.micro_batch(i) * allocation->micro_batches[i];
     CHECK(samples == batch);
   }
 }
