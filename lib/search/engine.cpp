@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <memory>
 #include <set>
 
@@ -9,6 +10,7 @@
 #include "predict/rate_bound.hpp"
 #include "search/branch.hpp"
 #include "search/candidate.hpp"
+#include "search/climb.hpp"
 #include "search/closure.hpp"
 #include "search/column_engine.hpp"
 #include "search/enumeration.hpp"
@@ -37,6 +39,9 @@ constexpr int kPlacementsTried = 64;
 constexpr std::int64_t kCoarseShare = 40;
 /// Where the tables leave a larger gap than this, prices look for a better bound.
 constexpr double kColumnGap = 0.01;
+/// Plans that may be priced on the way up from each good plan, and how far from the best a good plan may be.
+constexpr int kClimbTries = 3000;
+constexpr double kNearBest = 1.05;
 /// A step of the columns costs as much as this many of the tables.
 constexpr std::int64_t kColumnShare = 3;
 
@@ -76,6 +81,7 @@ struct Knowledge {
   double bound = 0.0;                // proved over the space searched last
   bool stopped = false;
   PlanShapes excluded;               // plans of these shapes do not count
+  std::map<std::size_t, Realised> starts;   // good plans of simple shape, by number of pipelines
 };
 
 void leave_out_excluded(SearchTables& tables, const Knowledge& known) {
@@ -488,12 +494,31 @@ void improve_by_columns(SearchTables& tables, const SearchOptions& options, Know
 void start_simple(SearchTables& tables, const SearchOptions& options, Knowledge& known) {
   try {
     for (const SimplePlan& simple : simple_plans(tables)) {
-      // Slower ones may still be wanted as alternatives.
-      const double limit = options.met > 1 ? kInfinity : known.time;
+      // Slower ones may still be wanted as alternatives, or become the best by some changes.
+      const double limit = options.met > 1 ? kInfinity : known.time * kNearBest;
       if (simple.time >= limit) continue;
       ++known.report.candidates;
-      keep_plan(tables.problem(), tables.space(), options, realise(tables, simple.pipelines, limit, kPlacementsTried),
-                known);
+      const Realised realised = realise(tables, simple.pipelines, limit, kPlacementsTried);
+      if (realised.time == kInfinity) continue;
+      keep_plan(tables.problem(), tables.space(), options, realised, known);
+      Realised& start = known.starts[simple.pipelines.size()];
+      if (realised.time < start.time) start = realised;
+    }
+  } catch (const SearchStopped&) {
+    known.stopped = true;
+  }
+}
+
+/// Changes the best plans of each number of pipelines while that makes them faster, where the proof leaves room for that.
+void climb_from_best(SearchTables& tables, const SearchOptions& options, Knowledge& known) {
+  try {
+    const Realised best = realise(tables, candidates_of(tables.space(), known.plans.front().second),
+                                  known.time * (1.0 + kEqualTimes), kPlacementsTried);
+    if (best.time < kInfinity) known.starts[best.pipelines.size()] = best;   // else it was placed by a longer look
+    for (const auto& [pipelines, start] : known.starts) {
+      if (start.time > known.time * kNearBest) continue;
+      keep_plan(tables.problem(), tables.space(), options, climb(tables, start, kClimbTries), known);
+      known.report.candidates += kClimbTries;
     }
   } catch (const SearchStopped&) {
     known.stopped = true;
@@ -508,6 +533,7 @@ void search_branches(const Problem& problem, const SearchOptions& options, Knowl
   SearchTables tables(rows, whole);
   tables.stop_when(options.stop);
   leave_out_excluded(tables, known);
+  known.starts.clear();   // of a search before: it left out less
   std::vector<Space> spaces = spaces_to_search(problem);
   if (options.order_search) {
     start_simple(tables, options, known);
@@ -521,10 +547,11 @@ void search_branches(const Problem& problem, const SearchOptions& options, Knowl
     Engine(rows, options, space, known).run(finest ? options.proof_budget : options.proof_budget / kCoarseShare);
     if (!finest) known.bound = 0.0;
   }
-  const double enough = std::max(problem.job.tolerance, kColumnGap);
-  if (!known.stopped && known.time < kInfinity && known.bound * (1.0 + enough) < known.time) {
-    improve_by_columns(tables, options, known);
-  }
+  const auto gap_above = [&](double gap) {
+    return !known.stopped && known.time < kInfinity && known.bound * (1.0 + std::max(problem.job.tolerance, gap)) < known.time;
+  };
+  if (gap_above(kColumnGap)) climb_from_best(tables, options, known);
+  if (gap_above(kColumnGap)) improve_by_columns(tables, options, known);
 }
 
 /// The same without dynamic programming. Ended early, it has proved nothing beyond the work bound.

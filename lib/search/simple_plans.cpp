@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "search/layer_cut.hpp"
 #include "search/stage_menu.hpp"
 
 namespace hpplan {
@@ -18,8 +19,6 @@ constexpr std::size_t kMostEvaluated = 100;
 constexpr std::size_t kKept = 8;
 /// The estimate is a little below the exact time: layouts this much above the best exact time are hopeless.
 constexpr double kHopeless = 1.02;
-/// Halvings of the bottleneck's bracket.
-constexpr int kHalvings = 14;
 /// Node groups whose orders along a pipeline are all tried; with more only the given one and its reverse.
 constexpr std::size_t kMostPermuted = 3;
 /// Shapes of a node group that are combined with those of others, by the number of groups.
@@ -222,6 +221,14 @@ class SimplePlanSearch {
     return all;
   }
 
+  [[nodiscard]] static std::vector<int> variants_of(const std::vector<Segment>& segments) {
+    std::vector<int> variants;
+    for (const Segment& segment : segments) {
+      variants.insert(variants.end(), static_cast<std::size_t>(segment.stages), segment.shape.variant);
+    }
+    return variants;
+  }
+
   void evaluate(std::vector<Layout>& layouts) {
     const auto faster = [](const Layout& a, const Layout& b) { return a.estimate < b.estimate; };
     std::stable_sort(layouts.begin(), layouts.end(), faster);
@@ -249,7 +256,7 @@ class SimplePlanSearch {
   [[nodiscard]] std::optional<SimplePlan> score(const Layout& layout, const std::vector<Segment>& order) {
     const int samples = problem_.job.global_batch / layout.pipelines;
     const int micro_batches = (samples + layout.micro_batch - 1) / layout.micro_batch;
-    const std::optional<Candidate> candidate = partition(layout.micro_batch, order, micro_batches);
+    const std::optional<Candidate> candidate = cut_layers(tables_, layout.micro_batch, variants_of(order), micro_batches);
     if (!candidate) return std::nullopt;
     PipelineTimer timer(tables_, *candidate, best_links(tables_, *candidate));
     const double time = timer.time(micro_batches);
@@ -264,74 +271,6 @@ class SimplePlanSearch {
       most = std::max(most, stage_tail(tables_, candidate.micro_batch, stage, {pipelines, pipelines}));
     }
     return most;
-  }
-
-  // ---- layers ----
-
-  /// The cut of the layers that makes the slowest stage fastest; nothing if they do not fit.
-  [[nodiscard]] std::optional<Candidate> partition(int micro_batch, const std::vector<Segment>& order,
-                                                   int micro_batches) {
-    std::vector<int> variants;
-    double rate = 0.0;
-    for (const Segment& segment : order) {
-      variants.insert(variants.end(), static_cast<std::size_t>(segment.stages), segment.shape.variant);
-      rate += segment.stages / segment.shape.model_time;
-    }
-    const StageTable& stages = tables_.stages(micro_batch);
-    // Twice the slowest even share is more than any sensible bottleneck.
-    double low = 0.5 / rate;
-    double high = 4.0 / rate;
-    std::vector<int> cuts = cut(stages, variants, micro_batches, high);
-    if (cuts.empty()) {
-      high = kInfinity;
-      cuts = cut(stages, variants, micro_batches, std::numeric_limits<double>::max());
-      if (cuts.empty()) return std::nullopt;
-      return candidate_of(stages, variants, cuts);
-    }
-    for (int i = 0; i < kHalvings; ++i) {
-      const double middle = 0.5 * (low + high);
-      std::vector<int> tighter = cut(stages, variants, micro_batches, middle);
-      if (tighter.empty()) {
-        low = middle;
-      } else {
-        high = middle;
-        cuts = std::move(tighter);
-      }
-    }
-    return candidate_of(stages, variants, cuts);
-  }
-
-  /// First layer of every stage, each as full as `bottleneck` allows from the last one on; empty if the layers do not fit.
-  [[nodiscard]] std::vector<int> cut(const StageTable& stages, const std::vector<int>& variants, int micro_batches,
-                                     double bottleneck) const {
-    const RangeClasses& ranges = tables_.ranges();
-    const auto count = static_cast<int>(variants.size());
-    std::vector<int> cuts(variants.size(), 0);
-    int end = layers();
-    for (int s = count - 1; s >= 0; --s) {
-      const int in_flight = std::min({micro_batches, count - s, stages.max_in_flight()});
-      const auto fits = [&](int first) {
-        return stages.time(variants[static_cast<std::size_t>(s)], ranges.of(first, end), in_flight) <= bottleneck;
-      };
-      int first = end - 1;
-      if (s == 0) first = 0;
-      if (first < s || !fits(first)) return {};
-      while (s > 0 && first > s && fits(first - 1)) --first;
-      cuts[static_cast<std::size_t>(s)] = first;
-      end = first;
-    }
-    return cuts;
-  }
-
-  [[nodiscard]] Candidate candidate_of(const StageTable& stages, const std::vector<int>& variants,
-                                       const std::vector<int>& cuts) const {
-    Candidate candidate;
-    candidate.micro_batch = stages.micro_batch();
-    for (std::size_t s = 0; s < variants.size(); ++s) {
-      const Variant& variant = stages.variants()[static_cast<std::size_t>(variants[s])];
-      candidate.stages.push_back({variant.port, variant.split, {cuts[s], s + 1 < cuts.size() ? cuts[s + 1] : layers()}});
-    }
-    return candidate;
   }
 
   // ---- by type ----
@@ -409,7 +348,7 @@ class SimplePlanSearch {
       if (options.size() >= kPureEvaluated) break;
       const auto micro_batches =
           static_cast<int>(problem_.job.global_batch * share / layout.pipelines / layout.micro_batch);
-      const auto candidate = partition(layout.micro_batch, layout.segments, micro_batches);
+      const auto candidate = cut_layers(tables_, layout.micro_batch, variants_of(layout.segments), micro_batches);
       if (!candidate) continue;
       PipelineTimer timer(tables_, *candidate, best_links(tables_, *candidate));
       const double whole = timer.time(micro_batches);

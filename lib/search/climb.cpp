@@ -1,0 +1,203 @@
+#include "search/climb.hpp"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "search/layer_cut.hpp"
+
+namespace hpplan {
+
+namespace {
+
+constexpr int kPlacements = 16;
+/// What is gained by less than this part is not worth another round.
+constexpr double kGain = 1e-6;
+
+/// The stages of a pipeline without their layers.
+using Shape = std::vector<std::pair<int, Split>>;   // port, split
+
+Shape shape_of(const Candidate& pipeline) {
+  Shape shape;
+  for (const CandidateStage& stage : pipeline.stages) shape.emplace_back(stage.port, stage.split);
+  return shape;
+}
+
+class Climber {
+ public:
+  Climber(SearchTables& tables, Realised plan, int most_tries)
+      : tables_(tables), space_(tables.space()), best_(std::move(plan)), tries_(most_tries) {}
+
+  Realised run() {
+    while (tries_ > 0 && improve()) tables_.check_stop();
+    return std::move(best_);
+  }
+
+ private:
+  /// The first change of any pipeline that helps.
+  bool improve() {
+    const std::vector<Candidate> pipelines = best_.pipelines;   // equal ones are neighbours
+    for (std::size_t i = 0; i < pipelines.size(); ++i) {
+      if (i > 0 && pipelines[i] == pipelines[i - 1]) continue;
+      original_ = pipelines[i];
+      micro_batches_ = best_.micro_batches[i];
+      if (change_layers() || change_splits() || change_order() || change_sizes() || change_micro_batch()) return true;
+    }
+    return false;
+  }
+
+  /// Puts `changed` in the place of all equal pipelines; keeps what is faster.
+  bool try_pipeline(const Candidate& changed) {
+    if (tries_ <= 0 || changed == original_) return false;
+    std::vector<Candidate> pipelines = best_.pipelines;
+    std::replace(pipelines.begin(), pipelines.end(), original_, changed);
+    if (!seen_.insert(pipelines).second) return false;
+    --tries_;
+    const double limit = best_.time * (1.0 - kGain);
+    Realised trial = realise(tables_, std::move(pipelines), limit, kPlacements);
+    if (!(trial.time < limit)) return false;
+    best_ = std::move(trial);
+    return true;
+  }
+
+  bool try_shape(int micro_batch, const Shape& shape) {
+    if (!tables_.problem().job.constraints.stages.allows(static_cast<int>(shape.size()))) return false;
+    if (static_cast<int>(shape.size()) > space_.max_stages) return false;
+    const StageTable& stages = tables_.stages(micro_batch);
+    std::vector<int> variants;
+    for (const auto& [port, split] : shape) {
+      const int variant = find_variant(stages, port, split);
+      if (variant < 0) return false;
+      variants.push_back(variant);
+    }
+    const int micro_batches = std::max(1, micro_batches_ * original_.micro_batch / micro_batch);
+    const std::optional<Candidate> candidate = cut_layers(tables_, micro_batch, variants, micro_batches);
+    return candidate && try_pipeline(*candidate);
+  }
+
+  /// -1: the micro-batch size does not allow it.
+  static int find_variant(const StageTable& stages, int port, const Split& split) {
+    for (int v = stages.first_variant(port); v < stages.first_variant(port + 1); ++v) {
+      if (stages.variants()[static_cast<std::size_t>(v)].split == split) return v;
+    }
+    return -1;
+  }
+
+  [[nodiscard]] const std::vector<Split>& splits(int port) const { return space_.splits[static_cast<std::size_t>(port)]; }
+
+  bool change_layers() {
+    for (std::size_t s = 0; s + 1 < original_.stages.size(); ++s) {
+      for (const int shift : {-1, 1}) {
+        Candidate changed = original_;
+        changed.stages[s].layers.last += shift;
+        changed.stages[s + 1].layers.first += shift;
+        if (changed.stages[s].layers.size() < 1 || changed.stages[s + 1].layers.size() < 1) continue;
+        if (try_pipeline(changed)) return true;
+      }
+    }
+    return false;
+  }
+
+  bool change_splits() {
+    const Shape shape = shape_of(original_);
+    for (std::size_t s = 0; s < shape.size(); ++s) {
+      for (const Split& split : splits(shape[s].first)) {
+        Shape one = shape;
+        one[s].second = split;
+        if (try_shape(original_.micro_batch, one)) return true;
+        if (s > 0 && shape[s] == shape[s - 1]) continue;
+        Shape all = shape;
+        std::replace(all.begin(), all.end(), shape[s], std::pair(shape[s].first, split));
+        if (try_shape(original_.micro_batch, all)) return true;
+      }
+    }
+    return false;
+  }
+
+  bool change_order() {
+    const Shape shape = shape_of(original_);
+    for (std::size_t a = 0; a < shape.size(); ++a) {
+      for (std::size_t b = a + 1; b < shape.size(); ++b) {
+        if (shape[a] == shape[b]) continue;
+        Shape swapped = shape;
+        std::swap(swapped[a], swapped[b]);
+        if (try_shape(original_.micro_batch, swapped)) return true;
+      }
+    }
+    return false;
+  }
+
+  /// The port of `group` with so many devices, or -1.
+  [[nodiscard]] int port_of(int group, int devices) const {
+    const auto port = std::find(space_.ports.begin(), space_.ports.end(), Port{group, devices});
+    return port == space_.ports.end() ? -1 : static_cast<int>(port - space_.ports.begin());
+  }
+
+  /// A stage as two of half its devices, two neighbours as one, and devices moved from one stage to another.
+  bool change_sizes() {
+    const Shape shape = shape_of(original_);
+    for (std::size_t s = 0; s < shape.size(); ++s) {
+      const Port& port = space_.ports[static_cast<std::size_t>(shape[s].first)];
+      const int half = port.devices % 2 == 0 ? port_of(port.group, port.devices / 2) : -1;
+      if (half >= 0 && replace_stages(shape, s, 1, half, 2)) return true;
+      if (s + 1 < shape.size() && shape[s + 1].first == shape[s].first) {
+        const int twice = port_of(port.group, 2 * port.devices);
+        if (twice >= 0 && replace_stages(shape, s, 2, twice, 1)) return true;
+      }
+      if (half >= 0 && trade(shape, s, half)) return true;
+    }
+    return false;
+  }
+
+  /// `count` stages from s on become `into` stages on `port`, with each split that the port has.
+  bool replace_stages(const Shape& shape, std::size_t s, std::size_t count, int port, std::size_t into) {
+    for (const Split& split : splits(port)) {
+      Shape changed = shape;
+      const auto at = changed.begin() + static_cast<std::ptrdiff_t>(s);
+      changed.erase(at, at + static_cast<std::ptrdiff_t>(count));
+      changed.insert(changed.begin() + static_cast<std::ptrdiff_t>(s), into, {port, split});
+      if (try_shape(original_.micro_batch, changed)) return true;
+    }
+    return false;
+  }
+
+  /// Half of stage s's devices go to another stage of half its size.
+  bool trade(const Shape& shape, std::size_t s, int half) {
+    for (std::size_t other = 0; other < shape.size(); ++other) {
+      if (shape[other].first != half) continue;
+      for (const Split& less : splits(half)) {
+        for (const Split& more : splits(shape[s].first)) {
+          Shape changed = shape;
+          changed[s] = {half, less};
+          changed[other] = {shape[s].first, more};
+          if (try_shape(original_.micro_batch, changed)) return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  bool change_micro_batch() {
+    const Shape shape = shape_of(original_);
+    const auto& sizes = tables_.problem().job.micro_batches;
+    return std::any_of(sizes.begin(), sizes.end(), [&](int b) {
+      return b != original_.micro_batch && b <= tables_.problem().job.global_batch && try_shape(b, shape);
+    });
+  }
+
+  SearchTables& tables_;
+  const Space& space_;
+  Realised best_;
+  int tries_;
+  Candidate original_;       // the pipeline that is being changed
+  int micro_batches_ = 1;    // that it runs in the best plan
+  std::set<std::vector<Candidate>> seen_;
+};
+
+}  // namespace
+
+Realised climb(SearchTables& tables, Realised plan, int most_tries) {
+  return Climber(tables, std::move(plan), most_tries).run();
+}
+
+}  // namespace hpplan
