@@ -20,10 +20,12 @@ extern "C" void remember_interrupt(int signal_number) {
 
 InterruptGuard::InterruptGuard() {
   interrupted = false;
-  std::signal(SIGINT, remember_interrupt);
+  before_ = std::signal(SIGINT, remember_interrupt);
+  // Whoever starts a program with SIGINT ignored does not want it ended by a Ctrl-C that is meant for another.
+  if (before_ == SIG_IGN) std::signal(SIGINT, SIG_IGN);
 }
 
-InterruptGuard::~InterruptGuard() { std::signal(SIGINT, SIG_DFL); }
+InterruptGuard::~InterruptGuard() { std::signal(SIGINT, before_ == SIG_ERR ? SIG_DFL : before_); }
 
 bool InterruptGuard::asked_to_end() { return interrupted; }
 

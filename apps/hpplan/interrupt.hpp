@@ -12,6 +12,9 @@ class InterruptGuard {
   ~InterruptGuard();
 
   [[nodiscard]] static bool asked_to_end();
+
+ private:
+  void (*before_)(int) = nullptr;   // what SIGINT did
 };
 
 }  // namespace hpplan

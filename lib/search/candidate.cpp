@@ -166,6 +166,7 @@ std::optional<Allocation> allocate(PipelineTimers& timers, int global_batch, dou
     const double time = timer.time(high);
     if (time < best && batch_fits(timers, timers.most_within(time, global_batch), global_batch)) best = time;
   }
+  if (best == kInfinity) return std::nullopt;   // every split holds a pipeline that does not fit
   Allocation allocation;
   const bool exact = exact_split(timers, timers.most_within(best, global_batch), global_batch, &allocation.micro_batches);
   check_invariant(exact, "a feasible batch split");

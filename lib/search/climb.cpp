@@ -15,10 +15,10 @@ constexpr int kPlacements = 16;
 constexpr double kGain = 1e-6;
 
 /// The stages of a pipeline without their layers.
-using Shape = std::vector<std::pair<int, Split>>;   // port, split
+using StageList = std::vector<std::pair<int, Split>>;   // port, split
 
-Shape shape_of(const Candidate& pipeline) {
-  Shape shape;
+StageList stages_of(const Candidate& pipeline) {
+  StageList shape;
   for (const CandidateStage& stage : pipeline.stages) shape.emplace_back(stage.port, stage.split);
   return shape;
 }
@@ -26,11 +26,17 @@ Shape shape_of(const Candidate& pipeline) {
 class Climber {
  public:
   Climber(SearchTables& tables, Realised plan, int most_tries)
-      : tables_(tables), space_(tables.space()), best_(std::move(plan)), tries_(most_tries) {}
+      : tables_(tables), space_(tables.space()), best_(std::move(plan)), most_tries_(most_tries) {}
 
-  Realised run() {
-    while (tries_ > 0 && improve()) tables_.check_stop();
-    return std::move(best_);
+  Climbed run() {
+    bool stopped = false;
+    try {
+      while (tries_ < most_tries_ && improve()) {
+      }
+    } catch (const SearchStopped&) {
+      stopped = true;
+    }
+    return {std::move(best_), tries_, stopped};
   }
 
  private:
@@ -48,11 +54,12 @@ class Climber {
 
   /// Puts `changed` in the place of all equal pipelines; keeps what is faster.
   bool try_pipeline(const Candidate& changed) {
-    if (tries_ <= 0 || changed == original_) return false;
+    tables_.check_stop();
+    if (tries_ >= most_tries_ || changed == original_) return false;
     std::vector<Candidate> pipelines = best_.pipelines;
     std::replace(pipelines.begin(), pipelines.end(), original_, changed);
     if (!seen_.insert(pipelines).second) return false;
-    --tries_;
+    ++tries_;
     const double limit = best_.time * (1.0 - kGain);
     Realised trial = realise(tables_, std::move(pipelines), limit, kPlacements);
     if (!(trial.time < limit)) return false;
@@ -60,7 +67,9 @@ class Climber {
     return true;
   }
 
-  bool try_shape(int micro_batch, const Shape& shape) {
+  bool try_shape(int micro_batch, const StageList& shape) {
+    tables_.check_stop();
+    if (tries_ >= most_tries_) return false;
     if (!tables_.problem().job.constraints.stages.allows(static_cast<int>(shape.size()))) return false;
     if (static_cast<int>(shape.size()) > space_.max_stages) return false;
     const StageTable& stages = tables_.stages(micro_batch);
@@ -99,14 +108,14 @@ class Climber {
   }
 
   bool change_splits() {
-    const Shape shape = shape_of(original_);
+    const StageList shape = stages_of(original_);
     for (std::size_t s = 0; s < shape.size(); ++s) {
       for (const Split& split : splits(shape[s].first)) {
-        Shape one = shape;
+        StageList one = shape;
         one[s].second = split;
         if (try_shape(original_.micro_batch, one)) return true;
         if (s > 0 && shape[s] == shape[s - 1]) continue;
-        Shape all = shape;
+        StageList all = shape;
         std::replace(all.begin(), all.end(), shape[s], std::pair(shape[s].first, split));
         if (try_shape(original_.micro_batch, all)) return true;
       }
@@ -115,11 +124,11 @@ class Climber {
   }
 
   bool change_order() {
-    const Shape shape = shape_of(original_);
+    const StageList shape = stages_of(original_);
     for (std::size_t a = 0; a < shape.size(); ++a) {
       for (std::size_t b = a + 1; b < shape.size(); ++b) {
         if (shape[a] == shape[b]) continue;
-        Shape swapped = shape;
+        StageList swapped = shape;
         std::swap(swapped[a], swapped[b]);
         if (try_shape(original_.micro_batch, swapped)) return true;
       }
@@ -135,7 +144,7 @@ class Climber {
 
   /// A stage as two of half its devices, two neighbours as one, and devices moved from one stage to another.
   bool change_sizes() {
-    const Shape shape = shape_of(original_);
+    const StageList shape = stages_of(original_);
     for (std::size_t s = 0; s < shape.size(); ++s) {
       const Port& port = space_.ports[static_cast<std::size_t>(shape[s].first)];
       const int half = port.devices % 2 == 0 ? port_of(port.group, port.devices / 2) : -1;
@@ -150,9 +159,9 @@ class Climber {
   }
 
   /// `count` stages from s on become `into` stages on `port`, with each split that the port has.
-  bool replace_stages(const Shape& shape, std::size_t s, std::size_t count, int port, std::size_t into) {
+  bool replace_stages(const StageList& shape, std::size_t s, std::size_t count, int port, std::size_t into) {
     for (const Split& split : splits(port)) {
-      Shape changed = shape;
+      StageList changed = shape;
       const auto at = changed.begin() + static_cast<std::ptrdiff_t>(s);
       changed.erase(at, at + static_cast<std::ptrdiff_t>(count));
       changed.insert(changed.begin() + static_cast<std::ptrdiff_t>(s), into, {port, split});
@@ -162,12 +171,12 @@ class Climber {
   }
 
   /// Half of stage s's devices go to another stage of half its size.
-  bool trade(const Shape& shape, std::size_t s, int half) {
+  bool trade(const StageList& shape, std::size_t s, int half) {
     for (std::size_t other = 0; other < shape.size(); ++other) {
       if (shape[other].first != half) continue;
       for (const Split& less : splits(half)) {
         for (const Split& more : splits(shape[s].first)) {
-          Shape changed = shape;
+          StageList changed = shape;
           changed[s] = {half, less};
           changed[other] = {shape[s].first, more};
           if (try_shape(original_.micro_batch, changed)) return true;
@@ -178,7 +187,7 @@ class Climber {
   }
 
   bool change_micro_batch() {
-    const Shape shape = shape_of(original_);
+    const StageList shape = stages_of(original_);
     const auto& sizes = tables_.problem().job.micro_batches;
     return std::any_of(sizes.begin(), sizes.end(), [&](int b) {
       return b != original_.micro_batch && b <= tables_.problem().job.global_batch && try_shape(b, shape);
@@ -188,7 +197,8 @@ class Climber {
   SearchTables& tables_;
   const Space& space_;
   Realised best_;
-  int tries_;
+  int most_tries_;
+  int tries_ = 0;
   Candidate original_;       // the pipeline that is being changed
   int micro_batches_ = 1;    // that it runs in the best plan
   std::set<std::vector<Candidate>> seen_;
@@ -196,7 +206,7 @@ class Climber {
 
 }  // namespace
 
-Realised climb(SearchTables& tables, Realised plan, int most_tries) {
+Climbed climb(SearchTables& tables, Realised plan, int most_tries) {
   return Climber(tables, std::move(plan), most_tries).run();
 }
 

@@ -139,7 +139,9 @@ class ColumnEngine {
       part.step = 0.25 * std::min(part.step, target / part.low - 1.0);
     }
     part.step = std::max(part.step, kLeastStep);
-    const bool stuck = answer == ColumnSearch::Answer::TooMuchWork && target <= part.low * (1.0 + kLeastStep);
+    // Between bounds that are known the next target would be the same.
+    const bool stuck = answer == ColumnSearch::Answer::TooMuchWork &&
+                       (part.high < kInfinity || target <= part.low * (1.0 + kLeastStep));
     part.closed = stuck || part.high - part.low < kClose * part.high;
   }
 

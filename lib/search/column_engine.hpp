@@ -30,7 +30,8 @@ struct ColumnResult {
 /// packing of pipelines at any prices finishes the batch rises step by step, as steps far from the truth are quick;
 /// where a packing finishes it, its pipelines are put together into plans.
 /// Ends early, with what it has, when the tables' check_stop() throws.
-/// Plans with one pipeline and with several are bounded apart: the gradient sync differs most between those.
+/// Plans with one pipeline and with several are bounded apart, as the gradient sync differs most between those; where
+/// the bound of several no longer rises, they are cut further by their number.
 [[nodiscard]] ColumnResult search_columns(SearchTables& tables, const ColumnInput& input);
 
 }  // namespace hpplan

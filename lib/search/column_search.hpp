@@ -74,10 +74,10 @@ class ColumnSearch {
     std::priority_queue<std::pair<double, Cell>> cells;   // by worth
   };
 
-  /// Looks at all cells whose pipelines may be worth more than `ratio` samples for the price of one; adds what it
-  /// finds. Returns a ratio that no pipeline exceeds. `deep` splits cells until the answer is sharp.
+  /// Sharp splits cells until the answer is as sharp as it gets; Harvest takes one pipeline of each.
   enum class Depth { Sharp, Harvest };
-  /// Nothing if the work of the search exceeds `most_work` before.
+  /// Looks at all cells whose pipelines may be worth more than `ratio` samples for the price of one; adds what it finds.
+  /// Returns a ratio that no pipeline exceeds, or nothing if the work of the search exceeds `most_work` before.
   std::optional<double> price_all(double target, const Prices& prices, double ratio, double known, Depth depth,
                                   std::int64_t most_work);
   void open_cells(Pass& pass);

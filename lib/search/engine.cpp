@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/check.hpp"
+#include "base/text.hpp"
 #include "predict/rate_bound.hpp"
 #include "search/branch.hpp"
 #include "search/candidate.hpp"
@@ -77,7 +78,7 @@ struct Node {
 struct Knowledge {
   SearchReport report;
   double time = kInfinity;           // of the best plan
-  std::vector<std::pair<double, Plan>> plans;   // best first, different pipelines
+  std::vector<std::pair<double, Plan>> plans;   // best first
   double bound = 0.0;                // proved over the space searched last
   bool stopped = false;
   PlanShapes excluded;               // plans of these shapes do not count
@@ -517,8 +518,11 @@ void climb_from_best(SearchTables& tables, const SearchOptions& options, Knowled
     if (best.time < kInfinity) known.starts[best.pipelines.size()] = best;   // else it was placed by a longer look
     for (const auto& [pipelines, start] : known.starts) {
       if (start.time > known.time * kNearBest) continue;
-      keep_plan(tables.problem(), tables.space(), options, climb(tables, start, kClimbTries), known);
-      known.report.candidates += kClimbTries;
+      const Climbed climbed = climb(tables, start, kClimbTries);
+      keep_plan(tables.problem(), tables.space(), options, climbed.plan, known);
+      known.report.candidates += climbed.tries;
+      known.stopped = known.stopped || climbed.stopped;
+      if (known.stopped) return;
     }
   } catch (const SearchStopped&) {
     known.stopped = true;
@@ -705,6 +709,14 @@ void rank(std::vector<Plan>& plans) {
 
 SearchResult find_plan(const Problem& problem, const SearchOptions& options) {
   Knowledge known;
+  if (!space_is_countable(problem)) {
+    SearchResult refused;
+    refused.report.rejections.push_back(
+        {RejectReason::Constraint, -1, {}, {},
+         concat("constraint: ", problem.cluster.group_count(), " node groups with ", problem.cluster.device_count(),
+                " devices can be combined in too many ways: join groups of one device type, or plan with --whole-nodes")});
+    return refused;
+  }
   if (!batch_reachable(problem.job)) return result_of(problem, known);
   find_best(problem, options, known);
   if (options.top <= 1) return result_of(problem, known);

@@ -24,7 +24,7 @@ struct SearchOptions {
   // The four optimisations, each off for comparison. The plan that is proved does not depend on them.
   bool cache_pipelines = true;    // CPC: off, every look at a branch computes its stage and pipeline tables anew
   bool skip_early = true;         // SES: off, tables keep what is slower than the best plan, and no branch is left early
-  bool order_search = true;       // OSO: off, no coarser space gives a first plan, and branches keep their natural order
+  bool order_search = true;       // OSO: off, no simple plan or coarser space comes first, and branches keep their natural order
   bool dynamic_programming = true;// DPO: off, plans are enumerated (enumeration.hpp), and the three mean what they do there
   int top = 1;                    // number of truly different plans wanted (plan_shape.hpp)
   int met = 0;                    // and how many of the good plans met on the way, different or not, are kept beside the best
@@ -69,16 +69,20 @@ struct SearchResult {
 /// bound cannot separate at the end is enumerated. All comparisons are made in one order, so the answer does not
 /// depend on threads.
 ///
-/// When the cluster has more than some hundred resource vectors, the tables only search the spaces whose stages are
-/// multiples of 2, 4, .. devices, for a good plan. Where they leave a gap, prices per device bound the whole space and
-/// find more plans (column_engine.hpp); their work depends on the ports and not on the number of devices.
+/// Plans of simple shape give the first incumbents (simple_plans.hpp). When the cluster has more than some hundred
+/// resource vectors, the tables only search the spaces whose stages are multiples of 2, 4, .. devices, for a good plan.
+/// Where a gap is left, the best plans of each number of pipelines are changed while that helps (climb.hpp), and prices
+/// per device bound the whole space and find more plans (column_engine.hpp); their work depends on the ports and not on
+/// the number of devices.
 ///
 /// Of plans with equal time the one that is first in EvenOrder is chosen, where few enough are that fast to look at all.
 ///
 /// Further plans are found by further searches, each without the shapes of the plans before it.
 ///
 /// Work: a pipeline table costs O(stages * layers^2 * ports^2 * splits * vectors), a price O(stages * layers^2 * ports^2 *
-/// splits * frontier). Both stop at `proof_budget`, so the counted work does not grow with the cluster beyond it.
+/// splits * frontier). The tables of the whole space stop at `proof_budget`, those of coarser spaces and the prices at
+/// parts of it, the climb and the choice among equal plans at counts of their own: the counted work does not grow with the
+/// cluster beyond that.
 [[nodiscard]] SearchResult find_plan(const Problem& problem, const SearchOptions& options);
 
 }  // namespace hpplan

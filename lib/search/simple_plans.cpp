@@ -18,12 +18,11 @@ namespace {
 constexpr std::size_t kMostEvaluated = 100;
 constexpr std::size_t kKept = 8;
 /// The estimate is a little below the exact time: layouts this much above the best exact time are hopeless.
-constexpr double kHopeless = 1.02;
+constexpr double kFarAbove = 1.02;
 /// Node groups whose orders along a pipeline are all tried; with more only the given one and its reverse.
 constexpr std::size_t kMostPermuted = 3;
-/// Shapes of a node group that are combined with those of others, by the number of groups.
-constexpr std::size_t kShapesOfTwo = 32;
-constexpr std::size_t kShapesOfMany = 6;
+/// Layouts of one micro-batch size and number of pipelines: the more node groups, the fewer shapes of each.
+constexpr double kMostLayouts = 1500.0;
 /// Of the pipelines inside one node group, so many estimates are worked out.
 constexpr std::size_t kPureEvaluated = 12;
 
@@ -161,7 +160,7 @@ class SimplePlanSearch {
       ranked.emplace_back(estimate({micro_batch, pipelines, {segment}, 0.0}), segment);
     }
     std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-    const std::size_t most = groups() <= 2 ? kShapesOfTwo : kShapesOfMany;
+    const auto most = static_cast<std::size_t>(std::pow(kMostLayouts, 1.0 / static_cast<double>(groups())));
     if (ranked.size() > most) ranked.resize(most);
     std::vector<Segment> segments;
     for (const auto& entry : ranked) segments.push_back(entry.second);
@@ -170,6 +169,7 @@ class SimplePlanSearch {
   }
 
   void combine(int micro_batch, int pipelines, const Shapes& shapes, std::vector<Layout>& layouts) const {
+    tables_.check_stop();
     std::vector<std::vector<Segment>> choices;
     for (std::size_t g = 0; g < groups(); ++g) choices.push_back(segments_of(g, pipelines, micro_batch, shapes[g]));
     Layout layout{micro_batch, pipelines, {}, 0.0};
@@ -236,7 +236,7 @@ class SimplePlanSearch {
     std::size_t evaluated = 0;
     std::vector<SimplePlan> found;
     for (const Layout& layout : layouts) {
-      if (evaluated >= kMostEvaluated || layout.estimate > best * kHopeless) break;
+      if (evaluated >= kMostEvaluated || layout.estimate > best * kFarAbove) break;
       tables_.check_stop();
       bool fits = false;
       for (const std::vector<Segment>& order : orders(layout)) {

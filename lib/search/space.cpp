@@ -81,6 +81,17 @@ std::vector<Split> splits_of(const Problem& problem, const Port& port) {
 
 }  // namespace
 
+bool space_is_countable(const Problem& problem) {
+  constexpr double kMostIndices = 1e8;
+  double indices = 1.0;
+  for (int g = 0; g < problem.cluster.group_count(); ++g) {
+    const std::vector<int> sizes = port_sizes(problem, g);
+    const int unit = std::accumulate(sizes.begin(), sizes.end(), 0, std::gcd<int, int>);
+    if (unit > 0) indices *= 2.0 * problem.places.device_count(g) / unit + 1.0;   // as ResourceSpace lays them out
+  }
+  return indices <= kMostIndices;
+}
+
 Space make_space(const Problem& problem, int coarseness) {
   Space space;
   space.coarseness = coarseness;

@@ -189,6 +189,27 @@ TEST_CASE("limits that leave plans on a large cluster find one", "[plan]") {
   CHECK_THAT(result.out, Contains("\"hpplan-plan\""));
 }
 
+TEST_CASE("with overlap, pipelines that fit no batch split are passed over", "[plan]") {
+  const CommandResult result = run_hpplan(
+      "plan --model gpt3-1.3b --cluster a100-3090-4 --global-batch 2 --overlap --no-recompute --micro-batch 1 --stages 2..4 "
+      "--no-dpo --no-ses --json");
+  CHECK(result.code == 0);
+  CHECK_THAT(result.out, Contains("\"hpplan-plan\""));
+}
+
+TEST_CASE("more node groups than can be combined are a reason, not a crash", "[plan]") {
+  std::string cluster =
+      "name: many\ndevice_types:\n  - {name: x, memory: 64 GB, peak: 300 TFLOPS, memory_bandwidth: 1 TB/s}\nnode_groups:\n";
+  for (int g = 0; g < 9; ++g) {
+    cluster += "  - {name: g" + std::to_string(g) +
+               ", device: x, nodes: 1, devices_per_node: 8, intra_node: {bandwidth: 100 GB/s, latency: 3 us}, "
+               "inter_node: {bandwidth: 10 GB/s, latency: 5 us}}\n";
+  }
+  const CommandResult result = run_hpplan("plan --model gpt3-350m --cluster - --global-batch 64", cluster);
+  CHECK(result.code == 3);
+  CHECK_THAT(result.err, Contains("9 node groups") && Contains("join groups"));
+}
+
 TEST_CASE("the plan verb refuses options that make no sense", "[plan]") {
   const std::string wrong = GENERATE(std::string("--pipelines 0"), "--pipelines 4..2", "--stages x", "--micro-batch 0",
                                      "--tensor-parallel 3", "--memory-margin 5", "--optimizer-sharding zero",
