@@ -44,7 +44,7 @@ constexpr double kColumnGap = 0.01;
 constexpr int kClimbTries = 3000;
 constexpr double kNearBest = 1.05;
 /// A step of the columns costs as much as this many of the tables.
-constexpr std::int64_t kColumnShare = 3;
+constexpr std::int64_t kColumnShare = 2;
 
 /// Without SES, tables reach to this many times the ideal time whatever plan is known.
 constexpr double kUnskipped = 4.0;
