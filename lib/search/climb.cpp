@@ -80,8 +80,8 @@ class Climber {
       variants.push_back(variant);
     }
     const int micro_batches = std::max(1, micro_batches_ * original_.micro_batch / micro_batch);
-    const std::optional<Candidate> candidate = cut_layers(tables_, micro_batch, variants, micro_batches);
-    return candidate && try_pipeline(*candidate);
+    const std::optional<LayerCut> cut = cut_layers(tables_, micro_batch, variants, micro_batches);
+    return cut && try_pipeline(cut->pipeline);
   }
 
   /// -1: the micro-batch size does not allow it.

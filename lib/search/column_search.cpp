@@ -25,7 +25,7 @@ constexpr int kCutsPerOctave = 3;
 }  // namespace
 
 ColumnSearch::ColumnSearch(SearchTables& tables, PipelineCount pipelines, double limit, int threads)
-    : tables_(&tables), pipelines_(pipelines), limit_(limit), threads_(threads) {
+    : tables_(&tables), pipelines_(pipelines), threads_(threads) {
   const Problem& problem = tables.problem();
   const Space& space = tables.space();
   for (const int b : problem.job.micro_batches) {
@@ -128,13 +128,13 @@ void ColumnSearch::add(Candidate candidate, double relaxed) {
   if (added) {
     Column column{candidate, PipelineTimer(*tables_, candidate, best_links(*tables_, candidate)), {}};
     column.use.assign(stock_.size(), 0.0);
+    column.tail = pipeline_tail(*tables_, candidate, pipelines_);
     column.use.back() = pipelines_.last == 1 ? 0.0 : 1.0;   // one pipeline has no others to trade devices with
     const Space& space = tables_->space();
     for (const CandidateStage& stage : candidate.stages) {
       const Port& port = space.ports[static_cast<std::size_t>(stage.port)];
       column.use[static_cast<std::size_t>(port.group)] += port.devices;
       column.vector += space.step(stage.port);
-      column.tail = std::max(column.tail, stage_tail(*tables_, candidate.micro_batch, stage, pipelines_));
     }
     // The prices do not know how many devices there are.
     for (std::size_t g = 0; g + 1 < stock_.size(); ++g) {

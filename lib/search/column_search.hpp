@@ -95,7 +95,6 @@ class ColumnSearch {
 
   SearchTables* tables_;
   PipelineCount pipelines_;
-  double limit_;
   int threads_;
   std::vector<std::unique_ptr<StageMenu>> menus_;
   std::vector<Pricer> pricers_;

@@ -43,7 +43,7 @@ constexpr double kColumnGap = 0.01;
 /// Plans that may be priced on the way up from each good plan, and how far from the best a good plan may be.
 constexpr int kClimbTries = 3000;
 constexpr double kNearBest = 1.05;
-/// A step of the columns costs as much as this many of the tables.
+/// Part of the budget that the prices may use.
 constexpr std::int64_t kColumnShare = 2;
 
 /// Without SES, tables reach to this many times the ideal time whatever plan is known.
@@ -59,6 +59,16 @@ constexpr int kEvenTries = 300;
 struct OwnTables {
   OwnTables(const Problem& problem, int depth, const Space& space) : rows(problem, depth, 1), tables(rows, space) {}
 
+  StageRows rows;
+  SearchTables tables;
+};
+
+/// The whole space with its tables, shared by all parts of a search.
+struct WholeSpace {
+  WholeSpace(const Problem& problem, const SearchOptions& options)
+      : space(make_space(problem)), rows(problem, std::max(1, space.max_stages), options.threads), tables(rows, space) {}
+
+  Space space;
   StageRows rows;
   SearchTables tables;
 };
@@ -435,7 +445,7 @@ SearchResult result_of(const Problem& problem, Knowledge& known) {
   known.report.stopped = known.stopped;
   if (result.plans.empty()) known.report.rejections = explain_infeasible(problem);
   // That the constraints leave no plan is known only if all were looked at.
-  const bool looked_at_all = known.bound == kInfinity || make_space(problem).ports.empty();
+  const bool looked_at_all = known.bound == kInfinity || (result.plans.empty() && make_space(problem).ports.empty());
   for (Rejection& rejection : known.report.rejections) {
     if (known.stopped || looked_at_all || rejection.reason != RejectReason::Constraint) continue;
     rejection.text =
@@ -530,17 +540,13 @@ void climb_from_best(SearchTables& tables, const SearchOptions& options, Knowled
 }
 
 /// Branch and bound over the spaces, then by prices where that leaves a gap.
-void search_branches(const Problem& problem, const SearchOptions& options, Knowledge& known) {
-  const Space whole = make_space(problem);
-  if (whole.ports.empty()) return;
-  StageRows rows(problem, std::max(1, whole.max_stages), options.threads);
-  SearchTables tables(rows, whole);
-  tables.stop_when(options.stop);
-  leave_out_excluded(tables, known);
+void search_branches(WholeSpace& whole, const SearchOptions& options, Knowledge& known) {
+  const Problem& problem = whole.tables.problem();
+  if (whole.space.ports.empty()) return;
   known.starts.clear();   // of a search before: it left out less
   std::vector<Space> spaces = spaces_to_search(problem);
   if (options.order_search) {
-    start_simple(tables, options, known);
+    start_simple(whole.tables, options, known);
   } else if (spaces.size() > 1) {
     spaces.erase(spaces.begin(), spaces.end() - 1);
   }
@@ -548,19 +554,20 @@ void search_branches(const Problem& problem, const SearchOptions& options, Knowl
     if (known.stopped) break;
     const bool finest = space.coarseness == 1;
     // The coarser spaces only have to give a good incumbent; what they prove says nothing about the whole space.
-    Engine(rows, options, space, known).run(finest ? options.proof_budget : options.proof_budget / kCoarseShare);
+    Engine(whole.rows, options, space, known).run(finest ? options.proof_budget : options.proof_budget / kCoarseShare);
     if (!finest) known.bound = 0.0;
   }
-  const auto gap_above = [&](double gap) {
-    return !known.stopped && known.time < kInfinity && known.bound * (1.0 + std::max(problem.job.tolerance, gap)) < known.time;
+  const double enough = std::max(problem.job.tolerance, kColumnGap);
+  const auto gap_is_wide = [&] {
+    return !known.stopped && known.time < kInfinity && known.bound * (1.0 + enough) < known.time;
   };
-  if (gap_above(kColumnGap)) climb_from_best(tables, options, known);
-  if (gap_above(kColumnGap)) improve_by_columns(tables, options, known);
+  if (gap_is_wide()) climb_from_best(whole.tables, options, known);
+  if (gap_is_wide()) improve_by_columns(whole.tables, options, known);
 }
 
 /// The same without dynamic programming. Ended early, it has proved nothing beyond the work bound.
-void search_by_enumeration(const Problem& problem, const SearchOptions& options, Knowledge& known) {
-  const Space space = make_space(problem);
+void search_by_enumeration(const WholeSpace& whole, const SearchOptions& options, Knowledge& known) {
+  const Problem& problem = whole.tables.problem();
   EnumerationInput input;
   input.cache = options.cache_pipelines;
   input.skip = options.skip_early;
@@ -574,7 +581,7 @@ void search_by_enumeration(const Problem& problem, const SearchOptions& options,
   input.progress = [&](double time) {
     if (options.progress) options.progress({std::min(time, known.time), ideal, 0});
   };
-  const EnumerationResult found = enumerate_plans(problem, space, input);
+  const EnumerationResult found = enumerate_plans(problem, whole.space, input);
   SearchReport& report = known.report;
   report.branches += found.divisions;
   report.tables += found.lists;
@@ -585,25 +592,21 @@ void search_by_enumeration(const Problem& problem, const SearchOptions& options,
   report.improvements += found.improvements;
   if (found.best.time < known.time) {
     known.time = found.best.time;
-    known.plans.insert(known.plans.begin(), {found.best.time, finish(problem, space, found.best)});
+    known.plans.insert(known.plans.begin(), {found.best.time, finish(problem, whole.space, found.best)});
   }
   known.stopped = found.stopped;
   if (found.complete) known.bound = input.skip ? known.time / (1.0 + input.tolerance) : known.time;
 }
 
 /// Layers moved to make the best plan's stages even, where that costs no time.
-void even_out_best(const Problem& problem, const SearchOptions& options, Knowledge& known) {
-  const Space space = make_space(problem);
-  StageRows rows(problem, std::max(1, space.max_stages), options.threads);
-  SearchTables tables(rows, space);
-  tables.stop_when(options.stop);
-  leave_out_excluded(tables, known);
+void even_out_best(SearchTables& tables, Knowledge& known) {
+  const Space& space = tables.space();
   try {
     const double limit = known.plans.front().first * (1.0 + kEqualTimes);
     Realised best = realise(tables, candidates_of(space, known.plans.front().second), limit, kPlacementsTried);
     if (best.time > limit) return;   // it was placed by a longer look
     best = even_out(tables, std::move(best), limit, kEvenTries);
-    known.plans.front() = {best.time, finish(problem, space, best)};
+    known.plans.front() = {best.time, finish(tables.problem(), space, best)};
   } catch (const SearchStopped&) {
     known.stopped = known.stopped || known.bound < known.time;   // what is proved stays proved
   }
@@ -611,10 +614,10 @@ void even_out_best(const Problem& problem, const SearchOptions& options, Knowled
 
 /// Among plans as fast as the best one, the first in EvenOrder: the answer then does not depend on how it was found.
 /// Where that would be too long a walk, or nothing is proved, the plan that was found is made more even.
-void settle_ties(const Problem& problem, const SearchOptions& options, Knowledge& known) {
+void settle_ties(WholeSpace& whole, const SearchOptions& options, Knowledge& known) {
   if (known.plans.empty() || known.stopped) return;
   if (known.bound >= known.time * (1.0 - 1e-12)) {
-    const Space space = make_space(problem);
+    const Problem& problem = whole.tables.problem();
     EnumerationInput input;
     input.goal = EnumerationGoal::Even;
     input.limit = known.time * (1.0 + kEqualTimes);
@@ -622,39 +625,39 @@ void settle_ties(const Problem& problem, const SearchOptions& options, Knowledge
     input.budget = kTieBudget;
     input.excluded = &known.excluded;
     input.stop = options.stop;
-    const EnumerationResult found = enumerate_plans(problem, space, input);
+    const EnumerationResult found = enumerate_plans(problem, whole.space, input);
     known.report.tied += found.stages;
     if (found.complete && found.best.time < kInfinity) {
-      known.plans.front() = {found.best.time, finish(problem, space, found.best)};
+      known.plans.front() = {found.best.time, finish(problem, whole.space, found.best)};
       return;
     }
   }
-  even_out_best(problem, options, known);
+  even_out_best(whole.tables, known);
 }
 
 /// The first simple plan that is feasible: a search that was ended before it met a plan is not to end with nothing.
-void take_simple_plan(const Problem& problem, Knowledge& known) {
-  const Space space = make_space(problem);
-  if (space.ports.empty()) return;
-  StageRows rows(problem, std::max(1, space.max_stages), 1);
-  SearchTables tables(rows, space);
+void take_simple_plan(SearchTables& tables, Knowledge& known) {
+  if (tables.space().ports.empty()) return;
+  tables.stop_when({});   // it has stopped already
   for (const SimplePlan& simple : simple_plans(tables)) {
     ++known.report.candidates;
     const Realised realised = realise(tables, simple.pipelines, kInfinity, 1);
     if (realised.time == kInfinity) continue;
     known.time = realised.time;
-    known.plans.emplace_back(realised.time, finish(problem, space, realised));
+    known.plans.emplace_back(realised.time, finish(tables.problem(), tables.space(), realised));
     return;
   }
 }
 
 /// One plan with what is proved of it: no plan whose shape is not that of a plan found before is faster than the bound.
-void find_best(const Problem& problem, const SearchOptions& options, Knowledge& known) {
+void find_best(WholeSpace& whole, const SearchOptions& options, Knowledge& known) {
   const double floor = known.bound;
-  options.dynamic_programming ? search_branches(problem, options, known) : search_by_enumeration(problem, options, known);
-  if (known.stopped && known.plans.empty() && known.excluded.empty()) take_simple_plan(problem, known);
+  whole.tables.stop_when(options.stop);
+  leave_out_excluded(whole.tables, known);
+  options.dynamic_programming ? search_branches(whole, options, known) : search_by_enumeration(whole, options, known);
+  if (known.stopped && known.plans.empty() && known.excluded.empty()) take_simple_plan(whole.tables, known);
   known.bound = std::min(std::max(known.bound, floor), known.time);
-  settle_ties(problem, options, known);
+  settle_ties(whole, options, known);
 }
 
 void add_counts(const SearchReport& more, SearchReport& report) {
@@ -669,7 +672,8 @@ void add_counts(const SearchReport& more, SearchReport& report) {
 }
 
 /// Further searches, each without the shapes of the plans before it.
-void find_next_best(const Problem& problem, const SearchOptions& options, Knowledge& first, SearchResult& result) {
+void find_next_best(WholeSpace& whole, const SearchOptions& options, Knowledge& first, SearchResult& result) {
+  const Problem& problem = whole.tables.problem();
   std::vector<std::pair<double, Plan>> spare = std::move(first.plans);
   Knowledge known = std::move(first);
   while (static_cast<int>(result.plans.size()) < options.top) {
@@ -680,7 +684,7 @@ void find_next_best(const Problem& problem, const SearchOptions& options, Knowle
       if (known.excluded.count(shape_of(entry.second)) == 0) known.plans.push_back(std::move(entry));
     }
     known.time = known.plans.empty() ? kInfinity : known.plans.front().first;
-    if (!known.stopped) find_best(problem, options, known);
+    if (!known.stopped) find_best(whole, options, known);
     add_counts(known.report, result.report);
     if (known.plans.empty()) {
       result.report.exhausted = !known.stopped;
@@ -718,14 +722,15 @@ SearchResult find_plan(const Problem& problem, const SearchOptions& options) {
     return refused;
   }
   if (!batch_reachable(problem.job)) return result_of(problem, known);
-  find_best(problem, options, known);
+  WholeSpace whole(problem, options);
+  find_best(whole, options, known);
   if (options.top <= 1) return result_of(problem, known);
   const std::vector<std::pair<double, Plan>> all = known.plans;
   SearchResult result = result_of(problem, known);
   if (result.plans.empty()) return result;
   result.plans.resize(1);
   known.plans = all;
-  find_next_best(problem, options, known, result);
+  find_next_best(whole, options, known, result);
   rank(result.plans);
   return result;
 }

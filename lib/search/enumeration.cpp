@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "search/even_out.hpp"
-#include "predict/rate_bound.hpp"
+#include "search/layer_weights.hpp"
 #include "search/simple_plans.hpp"
 #include "search/stage_menu.hpp"
 
@@ -165,29 +165,14 @@ class Walk {
     return place->second;
   }
 
-  [[nodiscard]] double work_of(const Rates& rates, LayerRange layers) const {
-    double work = 0.0;
-    for (int layer = layers.first; layer < layers.last; ++layer) {
-      work += rates.weights[static_cast<std::size_t>(problem_.model.layers[static_cast<std::size_t>(layer)])];
-    }
-    return work;
-  }
-
   [[nodiscard]] Rates compute_rates(int micro_batch) {
     const StageTable& stages = tables_->stages(micro_batch);
     const RangeClasses& ranges = tables_->ranges();
     const auto variants = static_cast<int>(stages.variants().size());
     Rates rates;
-    rates.weights.assign(problem_.model.kinds.size(), 0.0);
+    rates.weights = layer_weights(problem_, stages, ranges);
     rates.device.assign(problem_.cluster.node_groups.size(), 0.0);
-    for (int layer = 0; layer < problem_.model.layer_count(); ++layer) {
-      double& weight = rates.weights[static_cast<std::size_t>(problem_.model.layers[static_cast<std::size_t>(layer)])];
-      for (int v = 0; v < variants && weight == 0.0; ++v) {
-        const double time = stages.time(v, ranges.of(layer, layer + 1), 1);
-        if (time < kInfinity) weight = time;
-      }
-    }
-    rates.whole = work_of(rates, {0, problem_.model.layer_count()});
+    rates.whole = work_of(problem_.model, rates.weights, {0, problem_.model.layer_count()});
     if (input_.skip) rates.tails.assign(static_cast<std::size_t>(variants * ranges.count()), kInfinity);
     for (int v = 0; v < variants; ++v) {
       const Variant& variant = stages.variants()[static_cast<std::size_t>(v)];
@@ -196,7 +181,7 @@ class Walk {
         const double time = stages.time(v, c, 1);
         if (time == kInfinity) continue;
         double& rate = rates.device[static_cast<std::size_t>(port.group)];
-        rate = std::max(rate, work_of(rates, ranges.example(c)) / (time * port.devices));
+        rate = std::max(rate, work_of(problem_.model, rates.weights, ranges.example(c)) / (time * port.devices));
         if (!input_.skip) continue;   // nobody asks
         const CandidateStage stage{variant.port, variant.split, ranges.example(c)};
         double& tail = rates.tails[static_cast<std::size_t>(v * ranges.count() + c)];
@@ -355,7 +340,7 @@ class Walk {
       power += resources_.count(after, g) * rates.device[static_cast<std::size_t>(g)];
     }
     const double stage = (limit() - tail) / rest.micro_batches;
-    return work_of(rates, {layer, problem_.model.layer_count()}) <= stage * power * kRound;
+    return work_of(problem_.model, rates.weights, {layer, problem_.model.layer_count()}) <= stage * power * kRound;
   }
 
   void add_column(const Rest& rest, const Candidate& candidate, double tail, std::vector<Column>& list) {

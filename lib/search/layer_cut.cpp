@@ -11,13 +11,13 @@ namespace {
 /// Halvings of the bottleneck's bracket.
 constexpr int kHalvings = 14;
 
-class LayerCut {
+class LayerCutter {
  public:
-  LayerCut(SearchTables& tables, int micro_batch, std::span<const int> variants, int micro_batches)
+  LayerCutter(SearchTables& tables, int micro_batch, std::span<const int> variants, int micro_batches)
       : stages_(tables.stages(micro_batch)), ranges_(tables.ranges()), variants_(variants),
         micro_batches_(micro_batches) {}
 
-  std::optional<Candidate> best() const {
+  std::optional<LayerCut> best() const {
     std::vector<int> cuts = within(std::numeric_limits<double>::max());
     if (cuts.empty()) return std::nullopt;
     double high = slowest(cuts);
@@ -32,7 +32,7 @@ class LayerCut {
       high = slowest(tighter);
       cuts = std::move(tighter);
     }
-    return candidate_of(cuts);
+    return LayerCut{candidate_of(cuts), high};
   }
 
  private:
@@ -83,9 +83,9 @@ class LayerCut {
 
 }  // namespace
 
-std::optional<Candidate> cut_layers(SearchTables& tables, int micro_batch, std::span<const int> variants,
-                                    int micro_batches) {
-  return LayerCut(tables, micro_batch, variants, micro_batches).best();
+std::optional<LayerCut> cut_layers(SearchTables& tables, int micro_batch, std::span<const int> variants,
+                                   int micro_batches) {
+  return LayerCutter(tables, micro_batch, variants, micro_batches).best();
 }
 
 }  // namespace hpplan

@@ -256,21 +256,20 @@ class SimplePlanSearch {
   [[nodiscard]] std::optional<SimplePlan> score(const Layout& layout, const std::vector<Segment>& order) {
     const int samples = problem_.job.global_batch / layout.pipelines;
     const int micro_batches = (samples + layout.micro_batch - 1) / layout.micro_batch;
-    const std::optional<Candidate> candidate = cut_layers(tables_, layout.micro_batch, variants_of(order), micro_batches);
-    if (!candidate) return std::nullopt;
-    PipelineTimer timer(tables_, *candidate, best_links(tables_, *candidate));
-    const double time = timer.time(micro_batches);
+    const std::optional<LayerCut> cut = cut_layers(tables_, layout.micro_batch, variants_of(order), micro_batches);
+    if (!cut) return std::nullopt;
+    const double time = timer_of(cut->pipeline).time(micro_batches);
     if (time == kInfinity) return std::nullopt;
-    return SimplePlan{time + tail(*candidate, layout.pipelines),
-                  std::vector<Candidate>(static_cast<std::size_t>(layout.pipelines), *candidate)};
+    return SimplePlan{time + tail(cut->pipeline, layout.pipelines),
+                      std::vector<Candidate>(static_cast<std::size_t>(layout.pipelines), cut->pipeline)};
+  }
+
+  [[nodiscard]] PipelineTimer timer_of(const Candidate& pipeline) {
+    return {tables_, pipeline, best_links(tables_, pipeline)};
   }
 
   [[nodiscard]] double tail(const Candidate& candidate, int pipelines) {
-    double most = 0.0;
-    for (const CandidateStage& stage : candidate.stages) {
-      most = std::max(most, stage_tail(tables_, candidate.micro_batch, stage, {pipelines, pipelines}));
-    }
-    return most;
+    return pipeline_tail(tables_, candidate, {pipelines, pipelines});
   }
 
   // ---- by type ----
@@ -348,30 +347,15 @@ class SimplePlanSearch {
       if (options.size() >= kPureEvaluated) break;
       const auto micro_batches =
           static_cast<int>(problem_.job.global_batch * share / layout.pipelines / layout.micro_batch);
-      const auto candidate = cut_layers(tables_, layout.micro_batch, variants_of(layout.segments), micro_batches);
-      if (!candidate) continue;
-      PipelineTimer timer(tables_, *candidate, best_links(tables_, *candidate));
-      const double whole = timer.time(micro_batches);
+      const auto cut = cut_layers(tables_, layout.micro_batch, variants_of(layout.segments), micro_batches);
+      if (!cut) continue;
+      const double whole = timer_of(cut->pipeline).time(micro_batches);
       if (whole == kInfinity) continue;
-      Pure option{*candidate, layout.pipelines, 0.0, 0.0, tail(*candidate, layout.pipelines)};
-      option.bottleneck = bottleneck(*candidate, micro_batches);
+      Pure option{cut->pipeline, layout.pipelines, cut->slowest, 0.0, tail(cut->pipeline, layout.pipelines)};
       option.fill = std::max(0.0, whole - micro_batches * option.bottleneck);
       options.push_back(std::move(option));
     }
     return options;
-  }
-
-  [[nodiscard]] double bottleneck(const Candidate& candidate, int micro_batches) {
-    const StageTable& stages = tables_.stages(candidate.micro_batch);
-    double slowest = 0.0;
-    for (std::size_t s = 0; s < candidate.stages.size(); ++s) {
-      const CandidateStage& stage = candidate.stages[s];
-      const int in_flight =
-          std::min({micro_batches, static_cast<int>(candidate.stages.size() - s), stages.max_in_flight()});
-      slowest = std::max(slowest, stages.time(stages.variant_of(stage.port, stage.split),
-                                              tables_.ranges().of(stage.layers.first, stage.layers.last), in_flight));
-    }
-    return slowest;
   }
 
   SearchTables& tables_;

@@ -40,6 +40,14 @@ double stage_tail(SearchTables& tables, int micro_batch, const CandidateStage& s
                  tables.ranges().of(stage.layers.first, stage.layers.last), pipelines);
 }
 
+double pipeline_tail(SearchTables& tables, const Candidate& pipeline, PipelineCount pipelines) {
+  double most = 0.0;
+  for (const CandidateStage& stage : pipeline.stages) {
+    most = std::max(most, stage_tail(tables, pipeline.micro_batch, stage, pipelines));
+  }
+  return most;
+}
+
 StageMenu::StageMenu(SearchTables& tables, int micro_batch, PipelineCount pipelines, double limit)
     : micro_batch_(micro_batch), ranges_(&tables.ranges()) {
   const StageTable& stages = tables.stages(micro_batch);

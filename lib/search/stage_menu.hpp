@@ -28,6 +28,9 @@ struct MenuOption {
 [[nodiscard]] double stage_tail(SearchTables& tables, int micro_batch, const CandidateStage& stage,
                                 PipelineCount pipelines);
 
+/// The same of a whole pipeline: the largest of its stages' tails.
+[[nodiscard]] double pipeline_tail(SearchTables& tables, const Candidate& pipeline, PipelineCount pipelines);
+
 /// The stage options of one micro-batch size, for pricing: for every usable port, range class and in-flight depth the
 /// Pareto-optimal (time, tail) pairs over the splits, in one block of memory.
 class StageMenu {

@@ -47,11 +47,12 @@ TEST_CASE("layers are cut so that no cut has a faster slowest stage", "[search][
     };
     double best = kInfinity;
     for (int cut = 1; cut < layers; ++cut) best = std::min(best, std::max(time(0, 0, cut), time(1, cut, layers)));
-    const auto candidate = cut_layers(pieces.tables, b, variants, 100);
-    REQUIRE(candidate.has_value() == (best < kInfinity));
-    if (!candidate) continue;
-    const int cut = candidate->stages[0].layers.last;
+    const auto found = cut_layers(pieces.tables, b, variants, 100);
+    REQUIRE(found.has_value() == (best < kInfinity));
+    if (!found) continue;
+    const int cut = found->pipeline.stages[0].layers.last;
     CHECK(std::max(time(0, 0, cut), time(1, cut, layers)) <= best * 1.001);
+    CHECK(found->slowest == std::max(time(0, 0, cut), time(1, cut, layers)));
   }
 }
 
