@@ -24,6 +24,7 @@ enum class ProgressMode { Auto, Always, Never };
 struct AppContext {
   ProgressMode progress = ProgressMode::Auto;
   bool quiet = false;
+  char** arguments = nullptr;  // of main
   std::function<ExitCode()> run;
   std::map<const CLI::App*, std::string> examples;  // a command line of each verb
 };

@@ -2,13 +2,12 @@
 
 #include "app.hpp"
 #include "verbs.hpp"
-#include "wait_policy.hpp"
 
 int main(int argc, char** argv) {
-  hpplan::let_waiting_threads_sleep(argv);
   CLI::App app{"hpplan: finds the fastest way to train a model on a mix of accelerators", "hpplan"};
   app.set_version_flag("--version", HPPLAN_VERSION);
   hpplan::AppContext context;
+  context.arguments = argv;
   hpplan::add_plan_verb(app, context);
   hpplan::add_check_verb(app, context);
   hpplan::add_simulate_verb(app, context);

@@ -13,6 +13,7 @@
 #include "problem_inputs.hpp"
 #include "search/explain.hpp"
 #include "verbs.hpp"
+#include "wait_policy.hpp"
 
 namespace hpplan {
 
@@ -27,6 +28,7 @@ struct ExplainInputs {
 };
 
 ExitCode run_explain(const ExplainInputs& options, const AppContext& context) {
+  let_waiting_threads_sleep(context.arguments);
   const InputText input = read_input(options.plan);
   PlanFile file = parse_plan(input.text, input.name);
   ProblemInputs inputs = options.inputs;

@@ -24,6 +24,7 @@
 #include "schedule_names.hpp"
 #include "search/schedule_choice.hpp"
 #include "verbs.hpp"
+#include "wait_policy.hpp"
 
 namespace hpplan {
 
@@ -150,6 +151,7 @@ std::string alternatives_text(const SearchResult& result) {
 }
 
 ExitCode run_plan(const PlanOptions& options, const AppContext& context) {
+  let_waiting_threads_sleep(context.arguments);
   for (const std::string& path : {options.out, options.report}) {
     if (!path.empty()) check_output(path);
   }

@@ -23,6 +23,7 @@
 #include "search/schedule_choice.hpp"
 #include "sweep/runner.hpp"
 #include "verbs.hpp"
+#include "wait_policy.hpp"
 
 namespace hpplan {
 
@@ -173,6 +174,7 @@ Report report_of(const SweepSummary& summary, const std::string& results) {
 }
 
 ExitCode run(const AppContext& context, const SweepOptions& options) {
+  let_waiting_threads_sleep(context.arguments);
   if (options.spec.empty() || options.out.empty()) {
     throw InputError(Diagnostic{"", 0, 0, options.spec.empty() ? "SPEC" : "--out", "missing", "hpplan sweep SPEC --out results.jsonl"});
   }
