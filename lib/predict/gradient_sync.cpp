@@ -228,11 +228,110 @@ GradientSync predict_gradient_sync(const Problem& problem, std::span<const Pipel
   return sync;
 }
 
-Seconds gradient_sync_lower_bound(const Problem& problem, int group, int devices, int tensor_parallel,
-                                  Bytes held_bytes, int replicas) {
-  const NodeGroup& nodes = problem.cluster.node_groups[static_cast<std::size_t>(group)];
-  const int data_parallel = devices / tensor_parallel;
-  const int members = std::max(replicas, data_parallel);
+namespace {
+
+/// Ranks of one layer on one node. All blocks of a layer have as many: each holder gives one rank per replica to each.
+struct RanksOnNode {
+  int group = 0;
+  int node = 0;
+  int ranks = 0;
+
+  friend bool operator==(const RanksOnNode&, const RanksOnNode&) = default;
+};
+
+/// Seconds per byte of an All-Reduce over these ranks, without latencies.
+double seconds_per_byte(const Problem& problem, std::span<const RanksOnNode> nodes) {
+  int ranks = 0;
+  double intra = std::numeric_limits<double>::infinity();
+  double inter = std::numeric_limits<double>::infinity();
+  bool even = true;
+  for (const RanksOnNode& node : nodes) {
+    const NodeGroup& group = problem.cluster.node_groups[static_cast<std::size_t>(node.group)];
+    ranks += node.ranks;
+    intra = std::min(intra, group.intra_node.bandwidth.value());
+    inter = std::min(inter, inter_node_share(group).value());
+    even = even && node.ranks == nodes.front().ranks;
+    for (const RanksOnNode& other : nodes) {
+      if (other.group == node.group) continue;
+      const Link& limit =
+          problem.cluster.group_links[static_cast<std::size_t>(node.group)][static_cast<std::size_t>(other.group)];
+      inter = std::min(inter, limit.bandwidth.value() / group.devices_per_node);
+    }
+  }
+  if (ranks < 2) return 0.0;
+  const auto ring = [](int n) { return 2.0 * (n - 1) / n; };
+  if (nodes.size() == 1) return ring(ranks) / intra;
+  const double flat = ring(ranks) / inter;
+  const int k = nodes.front().ranks;
+  if (!even || k < 2) return flat;
+  return std::min(flat, ring(k) / intra + ring(static_cast<int>(nodes.size())) / k / inter);
+}
+
+}  // namespace
+
+Seconds gradient_sync_at_least(const Problem& problem, std::span<const PipelinePlan> pipelines) {
+  const int layers = problem.model.layer_count();
+  std::vector<std::vector<RanksOnNode>> held(static_cast<std::size_t>(layers));
+  for (const PipelinePlan& pipeline : pipelines) {
+    for (const StagePlan& stage : pipeline.stages) {
+      std::vector<RanksOnNode> mine;
+      for (const DevicePlace& place : stage.devices) {   // devices of a node are neighbours
+        if (mine.empty() || mine.back().node != place.node) mine.push_back({place.group, place.node, 0});
+        ++mine.back().ranks;
+      }
+      for (RanksOnNode& node : mine) {
+        if (node.ranks % stage.tensor_parallel != 0) return Seconds{0.0};
+        node.ranks /= stage.tensor_parallel;
+      }
+      const auto hold = [&](int layer) {
+        std::vector<RanksOnNode>& nodes = held[static_cast<std::size_t>(layer)];
+        for (const RanksOnNode& node : mine) {
+          const auto known = std::find_if(nodes.begin(), nodes.end(), [&](const RanksOnNode& other) {
+            return other.group == node.group && other.node == node.node;
+          });
+          if (known == nodes.end()) {
+            nodes.push_back(node);
+          } else {
+            known->ranks += node.ranks;
+          }
+        }
+      };
+      bool first = false;
+      bool last = false;
+      for (const LayerRange& part : held_parts(stage)) {
+        for (int layer = part.first; layer < part.last; ++layer) hold(layer);
+        first = first || part.first == 0;
+        last = last || part.last == layers;
+      }
+      if (problem.model.tied_embeddings && last && !first) hold(0);
+    }
+  }
+  std::vector<double> seconds(static_cast<std::size_t>(layers), 0.0);   // of a whole layer on one device
+  double per_byte = 0.0;
+  for (std::size_t layer = 0; layer < held.size(); ++layer) {
+    if (layer == 0 || held[layer] != held[layer - 1]) per_byte = seconds_per_byte(problem, held[layer]);
+    // The gradient of a tied head is layer 0's.
+    if (problem.model.tied_embeddings && layer + 1 == held.size()) break;
+    seconds[layer] = per_byte * layer_gradient_bytes(problem.model, static_cast<int>(layer)).value();
+  }
+  double most = 0.0;
+  for (const PipelinePlan& pipeline : pipelines) {
+    for (const StagePlan& stage : pipeline.stages) {
+      double sum = 0.0;
+      for (const LayerRange& part : held_parts(stage)) {
+        for (int layer = part.first; layer < part.last; ++layer) sum += seconds[static_cast<std::size_t>(layer)];
+      }
+      most = std::max(most, sum / stage.tensor_parallel);
+    }
+  }
+  // Bytes are cut into blocks of whole bytes.
+  return Seconds{most * (1.0 - 1e-6)};
+}
+
+Seconds gradient_sync_lower_bound(const Problem& problem, const SyncShape& shape, Bytes held_bytes) {
+  const NodeGroup& nodes = problem.cluster.node_groups[static_cast<std::size_t>(shape.group)];
+  const int devices = shape.devices;
+  const int members = std::max(shape.replicas, devices / shape.tensor_parallel);
   if (members < 2) return Seconds{0.0};
   // Every byte that a device holds crosses its links at least as often as in the cheapest group the stage can be in.
   const double held = held_bytes.value();
@@ -240,10 +339,10 @@ Seconds gradient_sync_lower_bound(const Problem& problem, int group, int devices
   const double share = inter_node_share(nodes).value();
   // Ranks of one block on one node: own DP replicas there, and others where the stage leaves devices of the node free.
   const int on_node = std::min(devices, nodes.devices_per_node);
-  const int own = std::max(1, on_node / tensor_parallel);
+  const int own = std::max(1, on_node / shape.tensor_parallel);
   const int free = nodes.devices_per_node - on_node;
   double best = std::numeric_limits<double>::infinity();
-  if (devices <= nodes.devices_per_node && own + free >= members) {
+  if (!shape.spread && devices <= nodes.devices_per_node && own + free >= members) {
     best = 2.0 * (members - 1) / members * held / inner;   // the whole group on one node
   }
   for (int k = own; k <= own + free; ++k) {

@@ -18,6 +18,10 @@ namespace hpplan {
 /// Every stage must have its devices, layers and degrees set.
 [[nodiscard]] GradientSync predict_gradient_sync(const Problem& problem, std::span<const PipelinePlan> pipelines);
 
+/// The same to a few latencies, and never above it, without the groups: quick enough to look at very many plans.
+/// 0 where a tensor-parallel group spans nodes.
+[[nodiscard]] Seconds gradient_sync_at_least(const Problem& problem, std::span<const PipelinePlan> pipelines);
+
 /// Cost of one All-Reduce of `bytes` over `ranks`: the better of a flat ring over all ranks, and, where every node
 /// holds the same number of ranks, an intra-node reduce-scatter and all-gather around one ring per rank of a node.
 /// A ring of n ranks moves 2 (n-1)/n of the payload over its slowest link and pays 2 (n-1) latencies.
@@ -27,12 +31,18 @@ namespace hpplan {
 /// Bytes of a layer's gradient, whole (not sharded).
 [[nodiscard]] Bytes layer_gradient_bytes(const ModelSpec& model, int layer);
 
-/// A lower bound of the gradient synchronisation time of any plan that has a stage like this one and holds every layer
-/// of the stage at least `replicas` times in all (DP replicas of all pipelines counted). Never above the time of any
+/// What decides how cheap a stage's own share of the gradient sync can be.
+struct SyncShape {
+  int group = 0;            // node group of the stage
+  int devices = 1;          // of the stage
+  int tensor_parallel = 1;
+  int replicas = 1;         // of each of its layers, at least, in the whole plan, DP replicas counted
+  bool spread = false;      // every layer of the stage has replicas on more than one node
+};
+
+/// A lower bound of the gradient synchronisation time of any plan that has such a stage. Never above the time of any
 /// of the three methods.
-///   devices      of the stage
 ///   held_bytes   gradient bytes on one device of the stage: the sum of floor(layer bytes / TP) over its layers
-[[nodiscard]] Seconds gradient_sync_lower_bound(const Problem& problem, int group, int devices, int tensor_parallel,
-                                                Bytes held_bytes, int replicas);
+[[nodiscard]] Seconds gradient_sync_lower_bound(const Problem& problem, const SyncShape& shape, Bytes held_bytes);
 
 }  // namespace hpplan

@@ -35,8 +35,8 @@ double Branch::own_share(const StageTable& stages, int variant, int range_class)
   if (problem.job.overlap_gradient_sync) return 0.0;
   const Variant& v = stages.variants()[static_cast<std::size_t>(variant)];
   const Port& port = tables_->space().ports[static_cast<std::size_t>(v.port)];
-  return gradient_sync_lower_bound(problem, port.group, port.devices, v.split.tensor_parallel,
-                                   stages.held(variant, range_class), range_.replicas_first).value();
+  const SyncShape shape{port.group, port.devices, v.split.tensor_parallel, range_.replicas_first};
+  return gradient_sync_lower_bound(problem, shape, stages.held(variant, range_class)).value();
 }
 
 void Branch::add_size(int micro_batch) {

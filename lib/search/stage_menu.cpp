@@ -10,18 +10,18 @@ namespace {
 
 /// The window terms lose one round trip over a link: counted for no more than this part of the limit, a slow link costs
 /// the bound less than it gives.
-constexpr double kLinkShare = 5e-4;
+constexpr double kLinkShare = 2e-3;
 
 /// Least time after the pipelines of a plan that has this stage.
 double tail_of(const Problem& problem, const StageTable& stages, const Port& port, int variant, int range_class,
-               PipelineCount pipelines) {
+               PipelineCount pipelines, bool spread) {
   const double optimizer = stages.optimizer(variant, range_class);
   if (problem.job.overlap_gradient_sync) return optimizer;
   const Split& split = stages.variants()[static_cast<std::size_t>(variant)].split;
   // Every other pipeline holds each layer of the stage at least once.
   const int replicas = split.data_parallel + pipelines.first - 1;
-  return optimizer + gradient_sync_lower_bound(problem, port.group, port.devices, split.tensor_parallel,
-                                               stages.held(variant, range_class), replicas).value();
+  const SyncShape shape{port.group, port.devices, split.tensor_parallel, replicas, spread};
+  return optimizer + gradient_sync_lower_bound(problem, shape, stages.held(variant, range_class)).value();
 }
 
 void add_if_useful(std::vector<MenuOption>& options, const MenuOption& option) {
@@ -33,17 +33,18 @@ void add_if_useful(std::vector<MenuOption>& options, const MenuOption& option) {
 
 }  // namespace
 
-double stage_tail(SearchTables& tables, int micro_batch, const CandidateStage& stage, PipelineCount pipelines) {
+double stage_tail(SearchTables& tables, int micro_batch, const CandidateStage& stage, PipelineCount pipelines,
+                  bool spread) {
   const StageTable& stages = tables.stages(micro_batch);
   return tail_of(tables.problem(), stages, tables.space().ports[static_cast<std::size_t>(stage.port)],
                  stages.variant_of(stage.port, stage.split),
-                 tables.ranges().of(stage.layers.first, stage.layers.last), pipelines);
+                 tables.ranges().of(stage.layers.first, stage.layers.last), pipelines, spread);
 }
 
-double pipeline_tail(SearchTables& tables, const Candidate& pipeline, PipelineCount pipelines) {
+double pipeline_tail(SearchTables& tables, const Candidate& pipeline, PipelineCount pipelines, bool spread) {
   double most = 0.0;
   for (const CandidateStage& stage : pipeline.stages) {
-    most = std::max(most, stage_tail(tables, pipeline.micro_batch, stage, pipelines));
+    most = std::max(most, stage_tail(tables, pipeline.micro_batch, stage, pipelines, spread));
   }
   return most;
 }
@@ -66,7 +67,7 @@ StageMenu::StageMenu(SearchTables& tables, int micro_batch, PipelineCount pipeli
     for (int c = 0; c < ranges_->count(); ++c) {
       std::vector<double> tails;
       for (int v = first; v < last; ++v) {
-        tails.push_back(tail_of(tables.problem(), stages, ports_[i], v, c, pipelines));
+        tails.push_back(tail_of(tables.problem(), stages, ports_[i], v, c, pipelines, false));
       }
       for (int w = 1; w <= depth_; ++w) {
         starts_.push_back(static_cast<std::uint32_t>(options_.size()));

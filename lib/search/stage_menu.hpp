@@ -25,11 +25,13 @@ struct MenuOption {
 };
 
 /// Least time that any plan of so many pipelines spends after them because of this stage.
+///   spread   each of its layers is known to have replicas on more than one node
 [[nodiscard]] double stage_tail(SearchTables& tables, int micro_batch, const CandidateStage& stage,
-                                PipelineCount pipelines);
+                                PipelineCount pipelines, bool spread = false);
 
 /// The same of a whole pipeline: the largest of its stages' tails.
-[[nodiscard]] double pipeline_tail(SearchTables& tables, const Candidate& pipeline, PipelineCount pipelines);
+[[nodiscard]] double pipeline_tail(SearchTables& tables, const Candidate& pipeline, PipelineCount pipelines,
+                                   bool spread = false);
 
 /// The stage options of one micro-batch size, for pricing: for every usable port, range class and in-flight depth the
 /// Pareto-optimal (time, tail) pairs over the splits, in one block of memory.

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <random>
+#include <set>
+#include <utility>
 
 #include "predict/evaluate.hpp"
 #include "predict/gradient_sync.hpp"
@@ -110,6 +112,21 @@ int replicas_of(const std::vector<PipelinePlan>& pipelines, LayerRange layers) {
   return least;
 }
 
+/// Whether each of the layers has replicas on more than one node.
+bool is_spread(const std::vector<PipelinePlan>& pipelines, LayerRange layers) {
+  for (int layer = layers.first; layer < layers.last; ++layer) {
+    std::set<std::pair<int, int>> nodes;
+    for (const PipelinePlan& pipeline : pipelines) {
+      for (const StagePlan& stage : pipeline.stages) {
+        if (!stage.layers.contains(layer)) continue;
+        for (const DevicePlace& place : stage.devices) nodes.insert({place.group, place.node});
+      }
+    }
+    if (nodes.size() < 2) return false;
+  }
+  return true;
+}
+
 Bytes held_bytes(const Problem& problem, const StagePlan& stage) {
   Bytes held;
   for (int layer = stage.layers.first; layer < stage.layers.last; ++layer) {
@@ -122,9 +139,25 @@ Bytes held_bytes(const Problem& problem, const StagePlan& stage) {
 
 }  // namespace
 
+TEST_CASE("the quick look at the gradient synchronisation is just below the time", "[bound][property]") {
+  RandomPlans plans(12);
+  int close = 0;
+  for (int round = 0; round < 3000; ++round) {
+    CAPTURE(round);
+    const Problem problem = plans.problem();
+    const std::vector<PipelinePlan> pipelines = plans.pipelines(problem);
+    const double time = predict_gradient_sync(problem, pipelines).time.value();
+    const double quick = gradient_sync_at_least(problem, pipelines).value();
+    CHECK(quick <= time * (1.0 + 1e-12));
+    close += quick >= 0.9 * time ? 1 : 0;
+  }
+  CHECK(close > 1200);
+}
+
 TEST_CASE("the bound of the gradient synchronisation is never above the time of any method", "[bound][property]") {
   RandomPlans plans(11);
   int positive = 0;
+  int spread = 0;
   for (int round = 0; round < 3000; ++round) {
     CAPTURE(round);
     const Problem problem = plans.problem();
@@ -134,9 +167,10 @@ TEST_CASE("the bound of the gradient synchronisation is never above the time of 
     for (const PipelinePlan& pipeline : pipelines) {
       for (const StagePlan& stage : pipeline.stages) {
         const int replicas = replicas_of(pipelines, stage.layers);
-        const Seconds bound =
-            gradient_sync_lower_bound(problem, stage.node_group, static_cast<int>(stage.devices.size()),
-                                      stage.tensor_parallel, held_bytes(problem, stage), replicas);
+        const SyncShape shape{stage.node_group, static_cast<int>(stage.devices.size()), stage.tensor_parallel, replicas,
+                              is_spread(pipelines, stage.layers)};
+        spread += shape.spread ? 1 : 0;
+        const Seconds bound = gradient_sync_lower_bound(problem, shape, held_bytes(problem, stage));
         positive += bound > Seconds{0.0} ? 1 : 0;
         CAPTURE(stage.node_group, stage.devices.size(), stage.tensor_parallel, replicas);
         CHECK(bound.value() <= fastest.value() * (1.0 + 1e-12));
@@ -144,4 +178,5 @@ TEST_CASE("the bound of the gradient synchronisation is never above the time of 
     }
   }
   CHECK(positive > 2000);
+  CHECK(spread > 500);
 }
