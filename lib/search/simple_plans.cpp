@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <set>
 
+#include "predict/link.hpp"
 #include "search/layer_cut.hpp"
 #include "search/stage_menu.hpp"
 
@@ -23,8 +25,11 @@ constexpr double kFarAbove = 1.02;
 constexpr std::size_t kMostPermuted = 3;
 /// Layouts of one micro-batch size and number of pipelines: the more node groups, the fewer shapes of each.
 constexpr double kMostLayouts = 1500.0;
-/// Of the pipelines inside one node group, so many estimates are worked out.
-constexpr std::size_t kPureEvaluated = 12;
+/// Of the pipelines inside one node group, so many are worked out for each number of them and of replicas on a node; of
+/// the plans out of such, so many are looked at in all and kept for each number of pipelines.
+constexpr std::size_t kPureEvaluated = 3;
+constexpr std::size_t kMostPure = 4000;
+constexpr std::size_t kPureKept = 4;
 
 /// One way to run the stages of a node group.
 struct Shape {
@@ -97,9 +102,8 @@ class SimplePlanSearch {
     shapes_.emplace_back(micro_batch, std::move(shapes));
   }
 
-  /// Numbers of pipelines to try: 1, 2, 3, 4, 6, 8, 12, 16, .. and the divisors of the groups' node counts.
-  [[nodiscard]] std::vector<int> pipeline_counts() const {
-    const CountLimit& allowed = problem_.job.constraints.pipelines;
+  /// Numbers of pipelines to try, from `least` on: 1, 2, 3, 4, 6, 8, 12, 16, .. and the divisors of the groups' node counts.
+  [[nodiscard]] std::vector<int> pipeline_counts(int least) const {
     const int most = std::min(tables_.space().max_pipelines, problem_.job.global_batch);
     std::set<int> counts;
     for (int power = 1; power <= most; power *= 2) {
@@ -111,10 +115,9 @@ class SimplePlanSearch {
         if (group.nodes % p == 0) counts.insert(p);
       }
     }
-    counts.insert(std::max(1, allowed.min));
+    counts.insert(least);
     std::vector<int> list;
-    std::copy_if(counts.begin(), counts.end(), std::back_inserter(list),
-                 [&](int p) { return p >= std::max(1, allowed.min) && p <= most; });
+    std::copy_if(counts.begin(), counts.end(), std::back_inserter(list), [&](int p) { return p >= least && p <= most; });
     return list;
   }
 
@@ -139,7 +142,7 @@ class SimplePlanSearch {
 
   void add_alike() {
     if (problem_.job.constraints.type_pure && groups() > 1) return;
-    for (const int pipelines : pipeline_counts()) {
+    for (const int pipelines : pipeline_counts(std::max(1, problem_.job.constraints.pipelines.min))) {
       std::vector<Layout> layouts;
       for (const auto& [micro_batch, shapes] : shapes_) {
         if (problem_.job.global_batch % micro_batch != 0) continue;
@@ -280,30 +283,85 @@ class SimplePlanSearch {
     int pipelines = 1;
     double bottleneck = 0.0;   // seconds per micro-batch
     double fill = 0.0;         // seconds before and after the steady state
-    double tail = 0.0;
+    int on_node = 1;           // replicas of a layer on one node
+    double tail = 0.0;         // seconds after it, in a plan of so many pipelines as are being looked at
     /// Samples by `time`.
     [[nodiscard]] double samples(double time) const {
       return std::max(0.0, std::floor((time - tail - fill) / bottleneck)) * pipelines * candidate.micro_batch;
     }
   };
+  /// Those of one group and one number of pipelines.
+  using PureOptions = std::vector<Pure>;
 
   void add_by_type() {
-    std::vector<std::vector<Pure>> pure;
+    std::vector<std::vector<PureOptions>> pure;   // by group; the last of each leaves the group out
     for (std::size_t g = 0; g < groups(); ++g) {
-      std::vector<Pure> options = pure_options(g);
-      if (!options.empty()) pure.push_back(std::move(options));
+      pure.push_back(pure_options(g));
+      pure.back().push_back({});
     }
-    const double need = problem_.job.global_batch;
-    const auto best_at = [](const std::vector<Pure>& options, double time) {
+    std::vector<SimplePlan> found;
+    std::vector<const PureOptions*> chosen;
+    choose_pure(pure, chosen, found);
+    std::stable_sort(found.begin(), found.end(), [](const SimplePlan& a, const SimplePlan& b) { return a.time < b.time; });
+    std::map<std::size_t, std::size_t> kept;   // by number of pipelines
+    for (SimplePlan& plan : found) {
+      if (kept[plan.pipelines.size()]++ < kPureKept) scored_.push_back(std::move(plan));
+    }
+  }
+
+  void choose_pure(const std::vector<std::vector<PureOptions>>& pure, std::vector<const PureOptions*>& chosen,
+                   std::vector<SimplePlan>& found) {
+    if (found.size() >= kMostPure) return;
+    if (chosen.size() == pure.size()) {
+      std::set<int> on_node{0};
+      for (const PureOptions* options : chosen) {
+        for (const Pure& option : *options) on_node.insert(option.on_node);
+      }
+      for (const int count : on_node) {
+        if (auto plan = share_batch(chosen, count)) found.push_back(std::move(*plan));
+      }
+      return;
+    }
+    for (const PureOptions& options : pure[chosen.size()]) {
+      chosen.push_back(&options);
+      choose_pure(pure, chosen, found);
+      chosen.pop_back();
+    }
+  }
+
+  /// The plan of the groups' best options by the time at which all together finish the batch.
+  ///   on_node   replicas of a layer on each node, the same everywhere, so that the gradient sync reduces inside the nodes
+  ///             first; 0: any, the sync is one ring
+  [[nodiscard]] std::optional<SimplePlan> share_batch(const std::vector<const PureOptions*>& chosen, int on_node) {
+    tables_.check_stop();
+    int pipelines = 0;
+    std::vector<PureOptions> used;
+    for (const PureOptions* options : chosen) {
+      if (options->empty()) continue;
+      pipelines += options->front().pipelines;
+      used.push_back(*options);
+      std::erase_if(used.back(), [&](const Pure& option) { return on_node > 0 && option.on_node != on_node; });
+      if (used.back().empty()) return std::nullopt;
+    }
+    if (pipelines == 0 || !problem_.job.constraints.pipelines.allows(pipelines)) return std::nullopt;
+    if (pipelines > tables_.space().max_pipelines) return std::nullopt;
+    for (PureOptions& options : used) {
+      for (Pure& option : options) {
+        // Groups share no node.
+        option.tail = on_node > 0 ? pipeline_tail(tables_, option.candidate, {pipelines, pipelines}, used.size() > 1)
+                                  : ring_tail(option.candidate, pipelines);
+      }
+    }
+    const auto best_at = [](const PureOptions& options, double time) {
       return std::max_element(options.begin(), options.end(),
                               [&](const Pure& a, const Pure& b) { return a.samples(time) < b.samples(time); });
     };
     const auto made = [&](double time) {
       double sum = 0.0;
-      for (const auto& options : pure) sum += best_at(options, time)->samples(time);
+      for (const PureOptions& options : used) sum += best_at(options, time)->samples(time);
       return sum;
     };
-    if (pure.empty()) return;
+    const double need = problem_.job.global_batch;
     double high = 1.0;
     while (made(high) < need && high < 1e12) high *= 2.0;
     double low = 0.0;
@@ -311,25 +369,41 @@ class SimplePlanSearch {
       const double middle = 0.5 * (low + high);
       (made(middle) < need ? low : high) = middle;
     }
-    SimplePlan scored;
-    for (const auto& options : pure) {
+    SimplePlan plan;
+    for (const PureOptions& options : used) {
       const auto best = best_at(options, high);
-      if (best->samples(high) <= 0.0) continue;
-      scored.pipelines.insert(scored.pipelines.end(), static_cast<std::size_t>(best->pipelines), best->candidate);
+      if (best->samples(high) <= 0.0) return std::nullopt;
+      plan.pipelines.insert(plan.pipelines.end(), static_cast<std::size_t>(best->pipelines), best->candidate);
     }
-    scored.time = high;
-    if (!problem_.job.constraints.pipelines.allows(static_cast<int>(scored.pipelines.size()))) return;
-    scored_.push_back(std::move(scored));
+    plan.time = high;
+    return plan;
   }
 
-  [[nodiscard]] std::vector<Pure> pure_options(std::size_t group) {
-    // The group alone, as if it made its share of the batch by its devices.
+  /// Seconds after a pipeline if the gradients are reduced in one ring between nodes.
+  [[nodiscard]] double ring_tail(const Candidate& pipeline, int pipelines) {
+    const StageTable& table = tables_.stages(pipeline.micro_batch);
+    double most = 0.0;
+    for (const CandidateStage& stage : pipeline.stages) {
+      const int variant = table.variant_of(stage.port, stage.split);
+      const int range = tables_.ranges().of(stage.layers.first, stage.layers.last);
+      const int group = tables_.space().ports[static_cast<std::size_t>(stage.port)].group;
+      const double share = inter_node_share(problem_.cluster.node_groups[static_cast<std::size_t>(group)]).value();
+      const double members = stage.split.data_parallel + pipelines - 1;
+      most = std::max(most, 2.0 * (members - 1.0) / members * table.held(variant, range).value() / share +
+                                table.optimizer(variant, range));
+    }
+    return most;
+  }
+
+  /// The best of each number of pipelines of the group alone, as if it made its share of the batch by its devices.
+  [[nodiscard]] std::vector<PureOptions> pure_options(std::size_t group) {
     double devices = 0.0;
     for (std::size_t g = 0; g < groups(); ++g) devices += devices_of(g);
     const double share = devices_of(group) / devices;
-    std::vector<Layout> layouts;
-    for (const auto& [micro_batch, shapes] : shapes_) {
-      for (const int pipelines : pipeline_counts()) {
+    std::vector<PureOptions> all;
+    for (const int pipelines : pipeline_counts(1)) {
+      std::vector<Layout> layouts;
+      for (const auto& [micro_batch, shapes] : shapes_) {
         for (const Shape& shape : shapes[group]) {
           const int stages = devices_of(group) / (pipelines * shape.devices);
           if (stages < 1 || !stages_allowed(stages)) continue;
@@ -339,23 +413,30 @@ class SimplePlanSearch {
           layouts.back().estimate = (micro_batches + stages - 1) * shape.model_time / stages;
         }
       }
+      std::stable_sort(layouts.begin(), layouts.end(),
+                       [](const Layout& a, const Layout& b) { return a.estimate < b.estimate; });
+      PureOptions options;
+      std::map<int, std::size_t> known;   // by replicas on a node
+      for (const Layout& layout : layouts) {
+        const Variant& variant = tables_.stages(layout.micro_batch)
+                                     .variants()[static_cast<std::size_t>(layout.segments.front().shape.variant)];
+        const int per_node = problem_.cluster.node_groups[group].devices_per_node;
+        const int on_node =
+            std::max(1, std::min(layout.segments.front().shape.devices, per_node) / variant.split.tensor_parallel);
+        if (known[on_node] >= kPureEvaluated) continue;
+        tables_.check_stop();
+        const auto micro_batches = static_cast<int>(problem_.job.global_batch * share / pipelines / layout.micro_batch);
+        const auto cut = cut_layers(tables_, layout.micro_batch, variants_of(layout.segments), micro_batches);
+        if (!cut) continue;
+        const double whole = timer_of(cut->pipeline).time(micro_batches);
+        if (whole == kInfinity) continue;
+        ++known[on_node];
+        options.push_back({cut->pipeline, pipelines, cut->slowest,
+                           std::max(0.0, whole - micro_batches * cut->slowest), on_node, 0.0});
+      }
+      if (!options.empty()) all.push_back(std::move(options));
     }
-    std::stable_sort(layouts.begin(), layouts.end(),
-                     [](const Layout& a, const Layout& b) { return a.estimate < b.estimate; });
-    std::vector<Pure> options;
-    for (const Layout& layout : layouts) {
-      if (options.size() >= kPureEvaluated) break;
-      const auto micro_batches =
-          static_cast<int>(problem_.job.global_batch * share / layout.pipelines / layout.micro_batch);
-      const auto cut = cut_layers(tables_, layout.micro_batch, variants_of(layout.segments), micro_batches);
-      if (!cut) continue;
-      const double whole = timer_of(cut->pipeline).time(micro_batches);
-      if (whole == kInfinity) continue;
-      Pure option{cut->pipeline, layout.pipelines, cut->slowest, 0.0, tail(cut->pipeline, layout.pipelines)};
-      option.fill = std::max(0.0, whole - micro_batches * option.bottleneck);
-      options.push_back(std::move(option));
-    }
-    return options;
+    return all;
   }
 
   SearchTables& tables_;
