@@ -14,15 +14,6 @@ constexpr int kPlacements = 16;
 /// What is gained by less than this part is not worth another round.
 constexpr double kGain = 1e-6;
 
-/// The stages of a pipeline without their layers.
-using StageList = std::vector<std::pair<int, Split>>;   // port, split
-
-StageList stages_of(const Candidate& pipeline) {
-  StageList shape;
-  for (const CandidateStage& stage : pipeline.stages) shape.emplace_back(stage.port, stage.split);
-  return shape;
-}
-
 class Climber {
  public:
   Climber(SearchTables& tables, Realised plan, int most_tries)
@@ -70,26 +61,9 @@ class Climber {
   bool try_shape(int micro_batch, const StageList& shape) {
     tables_.check_stop();
     if (tries_ >= most_tries_) return false;
-    if (!tables_.problem().job.constraints.stages.allows(static_cast<int>(shape.size()))) return false;
-    if (static_cast<int>(shape.size()) > space_.max_stages) return false;
-    const StageTable& stages = tables_.stages(micro_batch);
-    std::vector<int> variants;
-    for (const auto& [port, split] : shape) {
-      const int variant = find_variant(stages, port, split);
-      if (variant < 0) return false;
-      variants.push_back(variant);
-    }
-    const int micro_batches = std::max(1, micro_batches_ * original_.micro_batch / micro_batch);
-    const std::optional<LayerCut> cut = cut_layers(tables_, micro_batch, variants, micro_batches);
-    return cut && try_pipeline(cut->pipeline);
-  }
-
-  /// -1: the micro-batch size does not allow it.
-  static int find_variant(const StageTable& stages, int port, const Split& split) {
-    for (int v = stages.first_variant(port); v < stages.first_variant(port + 1); ++v) {
-      if (stages.variants()[static_cast<std::size_t>(v)].split == split) return v;
-    }
-    return -1;
+    const std::optional<Candidate> changed =
+        cut_pipeline(tables_, micro_batch, shape, micro_batches_ * original_.micro_batch);
+    return changed && try_pipeline(*changed);
   }
 
   [[nodiscard]] const std::vector<Split>& splits(int port) const { return space_.splits[static_cast<std::size_t>(port)]; }
@@ -136,21 +110,15 @@ class Climber {
     return false;
   }
 
-  /// The port of `group` with so many devices, or -1.
-  [[nodiscard]] int port_of(int group, int devices) const {
-    const auto port = std::find(space_.ports.begin(), space_.ports.end(), Port{group, devices});
-    return port == space_.ports.end() ? -1 : static_cast<int>(port - space_.ports.begin());
-  }
-
   /// A stage as two of half its devices, two neighbours as one, and devices moved from one stage to another.
   bool change_sizes() {
     const StageList shape = stages_of(original_);
     for (std::size_t s = 0; s < shape.size(); ++s) {
       const Port& port = space_.ports[static_cast<std::size_t>(shape[s].first)];
-      const int half = port.devices % 2 == 0 ? port_of(port.group, port.devices / 2) : -1;
+      const int half = port.devices % 2 == 0 ? space_.find({port.group, port.devices / 2}) : -1;
       if (half >= 0 && replace_stages(shape, s, 1, half, 2)) return true;
       if (s + 1 < shape.size() && shape[s + 1].first == shape[s].first) {
-        const int twice = port_of(port.group, 2 * port.devices);
+        const int twice = space_.find({port.group, 2 * port.devices});
         if (twice >= 0 && replace_stages(shape, s, 2, twice, 1)) return true;
       }
       if (half >= 0 && trade(shape, s, half)) return true;

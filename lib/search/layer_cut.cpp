@@ -83,6 +83,31 @@ class LayerCutter {
 
 }  // namespace
 
+StageList stages_of(const Candidate& pipeline) {
+  StageList stages;
+  for (const CandidateStage& stage : pipeline.stages) stages.emplace_back(stage.port, stage.split);
+  return stages;
+}
+
+std::optional<Candidate> cut_pipeline(SearchTables& tables, int micro_batch, const StageList& stages, int samples) {
+  const auto count = static_cast<int>(stages.size());
+  if (count < 1 || count > tables.space().max_stages) return std::nullopt;
+  if (!tables.problem().job.constraints.stages.allows(count)) return std::nullopt;
+  const StageTable& table = tables.stages(micro_batch);
+  std::vector<int> variants;
+  for (const auto& [port, split] : stages) {
+    int variant = table.first_variant(port);
+    while (variant < table.first_variant(port + 1) &&
+           !(table.variants()[static_cast<std::size_t>(variant)].split == split)) {
+      ++variant;
+    }
+    if (variant == table.first_variant(port + 1)) return std::nullopt;   // the size does not divide over the replicas
+    variants.push_back(variant);
+  }
+  const std::optional<LayerCut> cut = cut_layers(tables, micro_batch, variants, std::max(1, samples / micro_batch));
+  return cut ? std::optional(cut->pipeline) : std::nullopt;
+}
+
 std::optional<LayerCut> cut_layers(SearchTables& tables, int micro_batch, std::span<const int> variants,
                                    int micro_batches) {
   return LayerCutter(tables, micro_batch, variants, micro_batches).best();

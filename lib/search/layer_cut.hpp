@@ -2,10 +2,16 @@
 
 #include <optional>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "search/candidate.hpp"
 
 namespace hpplan {
+
+/// The stages of a pipeline without their layers: ports and splits.
+using StageList = std::vector<std::pair<int, Split>>;
+[[nodiscard]] StageList stages_of(const Candidate& pipeline);
 
 struct LayerCut {
   Candidate pipeline;
@@ -19,5 +25,10 @@ struct LayerCut {
 /// The stages are filled from the last one on, whose micro-batches in flight are known whatever is before them.
 [[nodiscard]] std::optional<LayerCut> cut_layers(SearchTables& tables, int micro_batch, std::span<const int> variants,
                                                  int micro_batches);
+
+/// The pipeline of such stages with its layers cut that way, for about so many samples; nothing if the layers do not
+/// fit, or the job's limits or the micro-batch size do not allow such stages.
+[[nodiscard]] std::optional<Candidate> cut_pipeline(SearchTables& tables, int micro_batch, const StageList& stages,
+                                                    int samples);
 
 }  // namespace hpplan

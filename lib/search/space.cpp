@@ -81,6 +81,11 @@ std::vector<Split> splits_of(const Problem& problem, const Port& port) {
 
 }  // namespace
 
+int Space::find(const Port& port) const {
+  const auto place = std::lower_bound(ports.begin(), ports.end(), port);
+  return place == ports.end() || *place != port ? -1 : static_cast<int>(place - ports.begin());
+}
+
 bool space_is_countable(const Problem& problem) {
   constexpr double kMostIndices = 1e8;
   double indices = 1.0;

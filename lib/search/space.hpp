@@ -63,6 +63,8 @@ struct Space {
   int max_stages = 1;
   int max_pipelines = 1;
 
+  /// The port of so many devices of a group; -1 if there is none.
+  [[nodiscard]] int find(const Port& port) const;
   [[nodiscard]] int step(int port) const {
     const Port& p = ports[static_cast<std::size_t>(port)];
     return resources.step(p.group, p.devices);
