@@ -46,8 +46,8 @@ PipelineTimer::PipelineTimer(SearchTables& tables, const Candidate& candidate, s
 }
 
 double PipelineTimer::time(int micro_batches) {
-  const auto known = known_.find(micro_batches);
-  if (known != known_.end()) return known->second;
+  const auto known = known_->find(micro_batches);
+  if (known != known_->end()) return known->second;
   std::vector<StageTime> stages;
   double time = 0.0;
   for (std::size_t s = 0; s < variants_.size(); ++s) {
@@ -58,7 +58,7 @@ double PipelineTimer::time(int micro_batches) {
                       Seconds{s < links_.size() ? links_[s] : 0.0}});
   }
   if (time == 0.0) time = one_f_one_b_makespan(stages, micro_batches).value();
-  known_.emplace(micro_batches, time);
+  known_->emplace(micro_batches, time);
   return time;
 }
 
@@ -269,6 +269,74 @@ bool for_each_placement(const Problem& problem, const Space& space, const std::v
   return PlacementSearch(problem, space, pipelines, visit).run();
 }
 
+std::optional<Placement> aligned_placement(const Problem& problem, const Space& space,
+                                           const std::vector<Candidate>& pipelines) {
+  struct Seat {
+    std::size_t pipeline;
+    std::size_t stage;
+    Port port;
+    LayerRange layers;
+  };
+  if (pipelines.size() < 2) return std::nullopt;
+  std::vector<Seat> seats;
+  std::vector<std::vector<int>> free;
+  std::vector<std::vector<std::vector<LayerRange>>> held;
+  for (int g = 0; g < problem.cluster.group_count(); ++g) {
+    free.emplace_back();
+    for (int n = 0; n < problem.cluster.node_groups[static_cast<std::size_t>(g)].nodes; ++n) {
+      free.back().push_back(static_cast<int>(problem.places.usable(g, n).size()));
+    }
+    held.emplace_back(free.back().size());
+  }
+  Placement placement;
+  for (std::size_t i = 0; i < pipelines.size(); ++i) {
+    placement.emplace_back(pipelines[i].stages.size());
+    for (std::size_t s = 0; s < pipelines[i].stages.size(); ++s) {
+      const CandidateStage& stage = pipelines[i].stages[s];
+      seats.push_back({i, s, space.ports[static_cast<std::size_t>(stage.port)], stage.layers});
+    }
+  }
+  // Whole nodes first, then parts along the model.
+  const auto whole = [&](const Seat& seat) {
+    return seat.port.devices >= problem.cluster.node_groups[static_cast<std::size_t>(seat.port.group)].devices_per_node;
+  };
+  std::stable_sort(seats.begin(), seats.end(), [&](const Seat& a, const Seat& b) {
+    return std::pair(!whole(a), a.layers.first + a.layers.last) < std::pair(!whole(b), b.layers.first + b.layers.last);
+  });
+  for (const Seat& seat : seats) {
+    const auto g = static_cast<std::size_t>(seat.port.group);
+    const int per_node = problem.cluster.node_groups[g].devices_per_node;
+    std::vector<int>& nodes = placement[seat.pipeline][seat.stage];
+    if (whole(seat)) {
+      for (std::size_t n = 0; n < free[g].size() && static_cast<int>(nodes.size()) < seat.port.devices / per_node; ++n) {
+        if (free[g][n] != per_node) continue;
+        nodes.push_back(static_cast<int>(n));
+        free[g][n] = 0;
+      }
+      if (static_cast<int>(nodes.size()) < seat.port.devices / per_node) return std::nullopt;
+      continue;
+    }
+    int best = -1;
+    std::pair<int, int> most{-1, 0};
+    for (std::size_t n = 0; n < free[g].size(); ++n) {
+      if (free[g][n] < seat.port.devices) continue;
+      int overlap = 0;
+      for (const LayerRange& other : held[g][n]) {
+        overlap += std::max(0, std::min(other.last, seat.layers.last) - std::max(other.first, seat.layers.first));
+      }
+      const std::pair<int, int> score{overlap, -free[g][n]};
+      if (best >= 0 && !(score > most)) continue;
+      best = static_cast<int>(n);
+      most = score;
+    }
+    if (best < 0) return std::nullopt;
+    free[g][static_cast<std::size_t>(best)] -= seat.port.devices;
+    held[g][static_cast<std::size_t>(best)].push_back(seat.layers);
+    nodes = {best};
+  }
+  return placement;
+}
+
 std::vector<PipelinePlan> skeleton(const Problem& problem, const Space& space, const std::vector<Candidate>& pipelines,
                                    const Placement& placement, const std::vector<int>& micro_batches) {
   std::vector<std::vector<int>> next(problem.cluster.node_groups.size());
@@ -348,30 +416,48 @@ Realised realise(SearchTables& tables, std::vector<Candidate> pipelines, double 
   PipelineTimers ideal;
   for (const Candidate& pipeline : pipelines) ideal.add({tables, pipeline, best_links(tables, pipeline)});
   const double optimizer = slowest_optimizer(tables, pipelines);
-  if (!allocate(ideal, global_batch, limit - optimizer)) return best;
+  const auto least_pipelines = allocate(ideal, global_batch, limit - optimizer);
+  if (!least_pipelines) return best;
 
   int tried = 0;
   double least = limit;
-  best.complete = for_each_placement(problem, tables.space(), pipelines, [&](const Placement& placement) {
-    if (tried++ >= most_placements) return false;
+  std::map<std::pair<std::size_t, std::vector<double>>, PipelineTimer> known;   // by pipeline and links
+  const auto timer_of = [&](std::size_t i, const PipelinePlan& plan) -> const PipelineTimer& {
+    while (i > 0 && pipelines[i - 1] == pipelines[i]) --i;   // equal pipelines are neighbours
+    const std::pair key(i, placed_links(problem, plan));
+    const auto place = known.find(key);
+    if (place != known.end()) return place->second;
+    return known.emplace(key, PipelineTimer(tables, pipelines[i], key.second)).first->second;
+  };
+  const auto try_placement = [&](const Placement& placement) {
+    if (tried >= most_placements) return false;
+    ++tried;
     tables.check_stop();
     const std::vector<PipelinePlan> plans = skeleton(problem, tables.space(), pipelines, placement, {});
     const bool overlap = problem.job.overlap_gradient_sync;
+    // No placement has better links than those of `ideal`.
+    const auto too_slow = [&](Seconds sync) {
+      return least_pipelines->time + sync.value() + optimizer > least * (1.0 + 1e-12);
+    };
+    if (!overlap && too_slow(gradient_sync_at_least(problem, plans))) return true;
     const double sync = overlap ? 0.0 : predict_gradient_sync(problem, plans).time.value();
+    if (too_slow(Seconds{sync})) return true;
     PipelineTimers timers;
-    for (std::size_t i = 0; i < pipelines.size(); ++i) {
-      timers.add({tables, pipelines[i], placed_links(problem, plans[i])});
-    }
+    for (std::size_t i = 0; i < pipelines.size(); ++i) timers.add(timer_of(i, plans[i]));
     const auto allocation = allocate(timers, global_batch, least - sync - optimizer);
     if (!allocation) return true;
-    Realised placed{pipelines, allocation->micro_batches, placement, allocation->time + sync + optimizer, true};
+    Realised placed{pipelines, allocation->micro_batches, placement, allocation->time + sync + optimizer, true, 0};
     if (overlap) placed.time = finish(problem, tables.space(), placed).iteration_time.value();
     if (placed.time < best.time && placed.time <= least) {
       least = placed.time;
       best = std::move(placed);
     }
     return true;
-  });
+  };
+  if (const auto aligned = aligned_placement(problem, tables.space(), pipelines)) try_placement(*aligned);
+  const bool complete = for_each_placement(problem, tables.space(), pipelines, try_placement);
+  best.complete = complete;
+  best.tried = tried;
   return best;
 }
 

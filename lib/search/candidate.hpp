@@ -79,7 +79,8 @@ class SearchTables {
 /// The largest optimizer time over all stages of the candidates, in seconds.
 [[nodiscard]] double slowest_optimizer(SearchTables& tables, std::span<const Candidate> pipelines);
 
-/// Times of one pipeline by number of micro-batches, remembered. Infinity where a stage does not fit.
+/// Times of one pipeline by number of micro-batches, remembered; copies remember together. Infinity where a stage does
+/// not fit. Not thread-safe.
 class PipelineTimer {
  public:
   /// links[s]: seconds of the transfer from stage s to s + 1.
@@ -101,7 +102,7 @@ class PipelineTimer {
   std::vector<int> classes_;
   std::vector<double> links_;
   double slowest_ = 0.0;   // time of the slowest stage for one micro-batch, at its best
-  std::map<int, double> known_;
+  std::shared_ptr<std::map<int, double>> known_ = std::make_shared<std::map<int, double>>();
 };
 
 /// Timers of the pipelines of a plan; equal pipelines share one, as large plans have hundreds of them.
@@ -137,6 +138,10 @@ using Placement = std::vector<std::vector<std::vector<int>>>;
 bool for_each_placement(const Problem& problem, const Space& space, const std::vector<Candidate>& pipelines,
                         const std::function<bool(const Placement&)>& visit);
 
+/// One placement that puts stages with the same layers onto the same nodes, as far as it finds room.
+[[nodiscard]] std::optional<Placement> aligned_placement(const Problem& problem, const Space& space,
+                                                         const std::vector<Candidate>& pipelines);
+
 /// The candidates as a plan skeleton (devices, layers, degrees; no predicted numbers).
 [[nodiscard]] std::vector<PipelinePlan> skeleton(const Problem& problem, const Space& space,
                                                  const std::vector<Candidate>& pipelines, const Placement& placement,
@@ -149,6 +154,7 @@ struct Realised {
   Placement placement;
   double time = kInfinity;         // iteration time
   bool complete = true;            // every placement was tried
+  int tried = 0;                   // placements
 };
 [[nodiscard]] Realised realise(SearchTables& tables, std::vector<Candidate> pipelines, double limit,
                                int most_placements);
