@@ -4,6 +4,8 @@
 #include <map>
 #include <tuple>
 
+#include "predict/gradient_sync.hpp"
+
 namespace hpplan {
 
 namespace {
@@ -13,6 +15,15 @@ struct Column {
   Candidate candidate;
   double optimizer = 0.0;
   PipelineTimer timer;
+  std::int64_t most = 0;   // samples by the limit, whatever the other pipelines are
+};
+
+/// What holds a layer in the pipelines chosen so far.
+struct Holders {
+  int group = -1;         // the node group of all holders
+  int devices = 0;
+  int replicas = 0;
+  bool spread = false;    // on more than one node, wherever the stages are placed
 };
 
 class Closure {
@@ -21,6 +32,8 @@ class Closure {
       : tables_(tables), branch_(branch), budget_(budget), resources_(tables.space().resources) {
     result_.best.time = limit;
     samples_ = branch.samples_by(limit);
+    const ModelSpec& model = tables.problem().model;
+    for (int layer = 0; layer < model.layer_count(); ++layer) layer_bytes_.push_back(layer_gradient_bytes(model, layer));
     within_ = branch.global_table(samples_);
     // at_most[p][n]: by at most p pipelines
     for (std::size_t p = 1; p < within_.size(); ++p) {
@@ -68,11 +81,15 @@ class Closure {
       lists_.push_back(columns(v, need));
       if (lists_.back()->empty() || !result_.complete) return;
     }
+    // Real pipelines make fewer samples than the relaxation says.
+    rest_.assign(lists_.size() + 1, 0);
+    for (std::size_t i = lists_.size(); i-- > 0;) rest_[i] = rest_[i + 1] + lists_[i]->front().most;
+    if (rest_.front() < global_batch()) return;
     chosen_.clear();
-    combine(0);
+    combine(0, 0);
   }
 
-  /// Columns on v that can finish `need` samples by the limit.
+  /// Columns on v that can finish `need` samples by the limit, those that finish most first.
   std::vector<Column>* columns(int v, std::int64_t need) {
     std::vector<Column>& list = known_[{v, std::max<std::int64_t>(1, need)}];
     if (!list.empty()) return &list;
@@ -91,6 +108,7 @@ class Closure {
         add_splits(chain, least, candidate, list);
       }
     }
+    std::stable_sort(list.begin(), list.end(), [](const Column& a, const Column& b) { return a.most > b.most; });
     return &list;
   }
 
@@ -116,18 +134,22 @@ class Closure {
 
   void add_column(const Candidate& candidate, int micro_batches, std::vector<Column>& list) {
     if (list.size() % 64 == 0) tables_.check_stop();
-    if (list.size() >= budget_.chains * 8) {
+    if (++result_.timings > budget_.timings || list.size() >= budget_.chains * 8) {
       result_.complete = false;
       return;
     }
     const double optimizer = slowest_optimizer(tables_, {&candidate, 1});
     Column column{candidate, optimizer, PipelineTimer(tables_, candidate, best_links(tables_, candidate))};
-    const double share = branch_.sync_share({candidate});
-    if (column.timer.time(micro_batches) + optimizer + share < limit()) list.push_back(std::move(column));
+    const double after = optimizer + branch_.sync_share({candidate});
+    if (!(column.timer.time(micro_batches) + after < limit())) return;
+    const int b = candidate.micro_batch;
+    column.most = static_cast<std::int64_t>(b) * column.timer.most_within(limit() - after, global_batch() / b);
+    list.push_back(std::move(column));
   }
 
   /// One column for each vector; equal vectors in non-decreasing column order.
-  void combine(std::size_t i) {
+  ///   made   samples that the columns chosen so far finish at most
+  void combine(std::size_t i, std::int64_t made) {
     if (!result_.complete) return;
     if (i == vectors_.size()) {
       score();
@@ -136,13 +158,15 @@ class Closure {
     const bool repeats = i > 0 && vectors_[i] == vectors_[i - 1] && lists_[i] == lists_[i - 1];
     const std::size_t first = repeats ? chosen_[i - 1] : 0;
     for (std::size_t c = first; c < lists_[i]->size(); ++c) {
+      const std::int64_t most = made + (*lists_[i])[c].most;
+      if (most + rest_[i + 1] < global_batch()) return;   // and so for all that follow
       if (++result_.combinations > budget_.combinations) {
         result_.complete = false;
         return;
       }
       if (result_.combinations % 64 == 0) tables_.check_stop();
       chosen_.push_back(c);
-      if (enough(i)) combine(i + 1);
+      if (enough(i)) combine(i + 1, most);
       chosen_.pop_back();
     }
   }
@@ -156,22 +180,69 @@ class Closure {
       tail = std::max(tail, column.optimizer);
       candidates.push_back(column.candidate);
     }
-    const double share = branch_.sync_share(candidates);
+    const double share = std::max(branch_.sync_share(candidates), spread_share(candidates));
     std::int64_t made = 0;
     for (std::size_t i = 0; i <= last; ++i) {
       Column& column = (*lists_[i])[chosen_[i]];
       const int b = column.candidate.micro_batch;
       made += static_cast<std::int64_t>(b) * column.timer.most_within(limit() - tail - share, global_batch() / b);
     }
-    for (std::size_t i = last + 1; i < vectors_.size(); ++i) made += samples_[static_cast<std::size_t>(vectors_[i])];
-    return made >= global_batch();
+    return made + rest_[last + 1] >= global_batch();
+  }
+
+  /// Gradient sync of some device at least, for layers that no placement can have on one node: their holders are of
+  /// different groups, or too many devices. The pipelines still to be chosen hold every layer once more.
+  double spread_share(const std::vector<Candidate>& candidates) {
+    const Problem& problem = tables_.problem();
+    if (problem.job.overlap_gradient_sync || vectors_.size() < 2) return 0.0;
+    holders_.assign(static_cast<std::size_t>(problem.model.layer_count()), Holders{});
+    for (const Candidate& candidate : candidates) {
+      for (const CandidateStage& stage : candidate.stages) {
+        const Port& port = tables_.space().ports[static_cast<std::size_t>(stage.port)];
+        const int per_node = problem.cluster.node_groups[static_cast<std::size_t>(port.group)].devices_per_node;
+        for (int layer = stage.layers.first; layer < stage.layers.last; ++layer) {
+          Holders& holders = holders_[static_cast<std::size_t>(layer)];
+          holders.devices += port.devices;
+          holders.replicas += stage.split.data_parallel;
+          holders.spread = holders.spread || holders.devices > per_node ||
+                           (holders.group >= 0 && holders.group != port.group);
+          holders.group = port.group;
+        }
+      }
+    }
+    const int more = static_cast<int>(vectors_.size() - candidates.size());
+    double most = 0.0;
+    for (const Candidate& candidate : candidates) {
+      for (const CandidateStage& stage : candidate.stages) most = std::max(most, spread_share(stage, more));
+    }
+    return most;
+  }
+
+  [[nodiscard]] double spread_share(const CandidateStage& stage, int more) const {
+    const Problem& problem = tables_.problem();
+    const Port& port = tables_.space().ports[static_cast<std::size_t>(stage.port)];
+    SyncShape shape{port.group, port.devices, stage.split.tensor_parallel, 0, true};
+    Bytes bytes;
+    for (int layer = stage.layers.first; layer < stage.layers.last; ++layer) {
+      const Holders& holders = holders_[static_cast<std::size_t>(layer)];
+      if (!holders.spread) continue;
+      // The gradient of a tied head is layer 0's.
+      if (problem.model.tied_embeddings && layer == problem.model.layer_count() - 1) continue;
+      bytes += Bytes{layer_bytes_[static_cast<std::size_t>(layer)].count() / stage.split.tensor_parallel};
+      const int replicas = holders.replicas + more;
+      shape.replicas = shape.replicas == 0 ? replicas : std::min(shape.replicas, replicas);
+    }
+    return bytes == Bytes{0} ? 0.0 : gradient_sync_lower_bound(problem, shape, bytes).value();
   }
 
   void score() {
     tables_.check_stop();
     std::vector<Candidate> candidates;
     for (std::size_t i = 0; i < vectors_.size(); ++i) candidates.push_back((*lists_[i])[chosen_[i]].candidate);
-    Realised realised = realise(tables_, candidates, limit() * (1.0 - 1e-12), budget_.placements);
+    const auto most = static_cast<int>(
+        std::min<std::int64_t>(budget_.placements, budget_.timings - result_.timings));
+    Realised realised = realise(tables_, candidates, limit() * (1.0 - 1e-12), most);
+    result_.timings += realised.tried;
     result_.complete = result_.complete && realised.complete;
     if (realised.time < limit()) result_.best = std::move(realised);
   }
@@ -185,7 +256,10 @@ class Closure {
   std::vector<std::vector<std::int64_t>> within_;
   std::vector<int> vectors_;
   std::vector<std::vector<Column>*> lists_;
+  std::vector<std::int64_t> rest_;    // samples that the best columns from here on finish
   std::vector<std::size_t> chosen_;
+  std::vector<Holders> holders_;      // by layer
+  std::vector<Bytes> layer_bytes_;    // of the gradient
   std::map<std::pair<int, std::int64_t>, std::vector<Column>> known_;
   std::map<std::tuple<int, int, int>, std::vector<std::vector<ChainStage>>> chains_;
 };

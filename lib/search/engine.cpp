@@ -30,6 +30,15 @@ constexpr std::size_t kMostVectors = 320;
 constexpr std::size_t kFewVectors = 30;
 /// A bracket of a branch's relaxed optimum is closed when it is this narrow.
 constexpr double kBracket = 2e-4;
+/// Work of a set of pipelines, of one more placement of it, or of one pipeline timed.
+constexpr std::int64_t kCandidate = 2'000;
+/// Parts of the budget: of the sets, and of the timings, that close a branch that cannot be cut any more, and of all work
+/// that may be lost to branches that were looked at before they were cut, for so many times less each.
+constexpr std::int64_t kLastShare = 3;
+constexpr std::int64_t kFruitlessShare = 5;
+constexpr std::int64_t kEarlier = 5;
+/// Pipelines on one vector that memory has room for.
+constexpr std::size_t kMostChains = 1'000'000;
 /// First step from the ideal time to the first target of a branch.
 constexpr double kGrowth = 1.08;
 /// While no plan is known, a branch is given up when it has none within this many times the ideal time.
@@ -144,8 +153,7 @@ class Engine {
   /// Work so far in units of one transition, each kind at what it costs: a count, so that every machine ends alike.
   [[nodiscard]] std::int64_t work() const {
     constexpr std::int64_t kBranch = 400'000;
-    constexpr std::int64_t kCandidate = 2'000;
-    return report_.transitions + kBranch * report_.branches + kCandidate * report_.candidates;
+    return report_.transitions + kBranch * report_.branches + kCandidate * (report_.candidates + timings_);
   }
 
   /// Numbers of replicas, one by one while few and then in growing ranges.
@@ -332,7 +340,7 @@ class Engine {
     }
     if (incumbent() == kInfinity) {
       // The relaxed plan cannot be placed or does not make the exact batch: the plans around it may.
-      close(node);
+      node.exhausted = !close(node, last_closure());
       return;
     }
     if (node.high > incumbent()) {
@@ -346,12 +354,10 @@ class Engine {
       return;
     }
     // A coarser space only has to give a good incumbent: what its bound cannot separate is left alone.
+    const bool finest = space_.coarseness == 1;
+    if (finest && may_close_early() && close(node, early_closure())) return;
     if (split(index)) return;
-    if (space_.coarseness > 1) {
-      nodes_[index].exhausted = true;
-    } else {
-      close(nodes_[index]);
-    }
+    nodes_[index].exhausted = !finest || !close(nodes_[index], last_closure());
   }
 
   /// Cuts a branch where its relaxed plan is charged less than it costs: by gradient-sync share, then by replicas.
@@ -387,20 +393,39 @@ class Engine {
     return true;
   }
 
-  void close(Node& node) {
+  /// One look at all plans of a branch is often cheaper than the tables of its many parts, but not if it comes to nothing.
+  [[nodiscard]] bool may_close_early() const { return fruitless_ < options_.proof_budget / kFruitlessShare; }
+
+  [[nodiscard]] ClosureBudget early_closure() const {
+    ClosureBudget budget = last_closure();
+    budget.combinations /= kEarlier;
+    budget.timings /= kEarlier;
+    return budget;
+  }
+  [[nodiscard]] ClosureBudget last_closure() const {
+    ClosureBudget budget;
+    budget.combinations = budget.timings = options_.proof_budget / kLastShare / kCandidate;
+    budget.chains = std::clamp(static_cast<std::size_t>(budget.combinations) / 5, budget.chains, kMostChains);
+    return budget;
+  }
+
+  /// Looks at all plans of a branch; whether the budget was enough for that.
+  bool close(Node& node, const ClosureBudget& budget) {
     const Tally before = tally_of(*node.branch);
     const double goal = goal_of(node);
-    ClosureResult closed = close_branch(tables_, *node.branch, goal, ClosureBudget{});
+    ClosureResult closed = close_branch(tables_, *node.branch, goal, budget);
     add_since(before, *node.branch);
     report_.candidates += closed.combinations;
+    timings_ += closed.timings;
     if (closed.best.time < goal) keep(closed.best);
     if (closed.complete) {
       // Every plan of the branch below the goal was scored; slower ones only matter while the incumbent is slower.
       node.low = goal;
       node.high = kInfinity;
     } else {
-      node.exhausted = true;
+      fruitless_ += kCandidate * (closed.combinations + closed.timings);
     }
+    return closed.complete;
   }
 
   const Problem& problem_;
@@ -410,6 +435,8 @@ class Engine {
   Knowledge& known_;
   SearchReport& report_;
   std::int64_t budget_ = 0;
+  std::int64_t timings_ = 0;      // pipelines timed and placements priced while closing branches
+  std::int64_t fruitless_ = 0;    // work of closures that were given up
   double sound_ = 0.0;   // a bound over the whole space
   std::set<std::vector<Candidate>> scored_;
   std::vector<Node> nodes_;
