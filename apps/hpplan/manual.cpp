@@ -50,6 +50,9 @@ const std::map<std::string, Manual>& verb_manuals() {
           "not measured is interpolated or modelled, and the plan says of every stage which it is.",
           "A search that is ended by --time-limit or by Ctrl-C, and one with a --tolerance above 0, still states a bound that holds: the "
           "gap that it shows is proved.",
+          "Where a gap is left although nothing ended the search, the work allowed for the proof was used up. --effort allows "
+          "a multiple of it: clusters of some 16 devices are often proved with 10 to 100, in minutes. Unlike a time limit it "
+          "gives the same plan on every machine.",
           "With --top, further plans follow, none with the same stages in all pipelines as one before it: other devices, "
           "splits or layers. Each is proved to be the next best, or says by how much another one could be faster. They are "
           "found by further searches, so that K plans take up to K times as long.",

@@ -50,6 +50,7 @@ struct PlanOptions {
   bool no_ses = false;
   bool no_oso = false;
   bool no_dpo = false;
+  int effort = 1;
   bool no_recompute = false;
   std::vector<std::string> forbid;
   std::vector<std::string> force;
@@ -91,6 +92,7 @@ SearchOptions search_options(const PlanOptions& options, Clock::time_point start
   search.skip_early = !options.no_ses;
   search.order_search = !options.no_oso;
   search.dynamic_programming = !options.no_dpo;
+  search.proof_budget *= options.effort;
   if (options.time_limit_s > 0.0) {
     // A clock counts to some hundred years.
     const std::chrono::duration<double> limit(std::min(options.time_limit_s, 1e9));
@@ -247,6 +249,9 @@ void add_search_options(CLI::App& verb, PlanOptions& options) {
       ->type_name("ALPHA")->check(number_from(0.0, kMaxTolerance))->group(group);
   verb.add_option("--time-limit", options.time_limit_s, "end the search after S seconds with the best plan so far; so does Ctrl-C")
       ->type_name("S")->check(positive_number())->group(group);
+  verb.add_option("--effort", options.effort,
+                  "work after which a gap that is left stays open, as a multiple of the usual (default 1); 10 to 100 prove more")
+      ->type_name("N")->check(whole_number(1, 10000))->group(group);
   verb.add_option("--threads", options.search.threads, "threads (default: all cores); the plan does not depend on it")
       ->type_name("N")->check(whole_number(1, 1024))->group(group);
   verb.add_option("--top", options.search.top,

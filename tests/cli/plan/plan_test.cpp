@@ -260,7 +260,7 @@ TEST_CASE("what no search could resolve is bad input: A09, A10, A11", "[plan]") 
 TEST_CASE("every option of the job with every kind of value: a plan, bad input or no plan", "[plan]") {
   const std::string option = GENERATE("--global-batch", "--micro-batch", "--schedule", "--memory-margin", "--tolerance",
                                       "--framework-overhead", "--optimizer-sharding", "--pipelines", "--stages",
-                                      "--tensor-parallel", "--time-limit", "--threads", "--top");
+                                      "--tensor-parallel", "--time-limit", "--threads", "--effort", "--top");
   const std::string base = option == "--global-batch" ? "plan --model gpt3-350m --cluster a100-3090-4 " : kSmall + " ";
   for (const char* const value : {"''", "' '", "0", "-0", "-1", "1", "3", "1.5", "1e3", "1e999", "nan", "inf", "0x10", "007",
                                   "2147483647", "2147483648", "99999999999999999999", "1,2", "1,,2", ",", "1..2", "2..1",
