@@ -9,6 +9,7 @@
 #include "base/check.hpp"
 #include "base/text.hpp"
 #include "predict/rate_bound.hpp"
+#include "search/anneal.hpp"
 #include "search/branch.hpp"
 #include "search/candidate.hpp"
 #include "search/climb.hpp"
@@ -52,6 +53,9 @@ constexpr double kColumnGap = 0.01;
 /// Plans that may be priced on the way up from each good plan, and how far from the best a good plan may be.
 constexpr int kClimbTries = 3000;
 constexpr double kNearBest = 1.05;
+constexpr double kTwins = 2e-4;
+/// Micro-batches times stages that a random walk from the best plan may simulate.
+constexpr std::int64_t kAnnealWork = 10'000'000;
 /// Part of the budget that the prices may use.
 constexpr std::int64_t kColumnShare = 2;
 
@@ -493,11 +497,9 @@ std::vector<Candidate> candidates_of(const Space& space, const Plan& plan) {
     Candidate candidate;
     candidate.micro_batch = pipeline.micro_batch;
     for (const StagePlan& stage : pipeline.stages) {
-      const Port port{stage.node_group, static_cast<int>(stage.devices.size())};
-      const auto place = std::find(space.ports.begin(), space.ports.end(), port);
-      check_invariant(place != space.ports.end(), "the port of a stage in the whole space");
-      candidate.stages.push_back({static_cast<int>(place - space.ports.begin()),
-                                  {stage.tensor_parallel, stage.data_parallel}, stage.layers});
+      const int port = space.find({stage.node_group, static_cast<int>(stage.devices.size())});
+      check_invariant(port >= 0, "the port of a stage in the whole space");
+      candidate.stages.push_back({port, {stage.tensor_parallel, stage.data_parallel}, stage.layers});
     }
     candidates.push_back(std::move(candidate));
   }
@@ -547,20 +549,36 @@ void start_simple(SearchTables& tables, const SearchOptions& options, Knowledge&
   }
 }
 
+/// The best plan as its pipelines; a time of infinity if it was placed by a longer look than this one.
+Realised best_known(SearchTables& tables, const Knowledge& known) {
+  return realise(tables, candidates_of(tables.space(), known.plans.front().second), known.time * (1.0 + kEqualTimes),
+                 kPlacementsTried);
+}
+
 /// Changes the best plans of each number of pipelines while that makes them faster, where the proof leaves room for that.
 void climb_from_best(SearchTables& tables, const SearchOptions& options, Knowledge& known) {
   try {
-    const Realised best = realise(tables, candidates_of(tables.space(), known.plans.front().second),
-                                  known.time * (1.0 + kEqualTimes), kPlacementsTried);
-    if (best.time < kInfinity) known.starts[best.pipelines.size()] = best;   // else it was placed by a longer look
+    const Realised best = best_known(tables, known);
+    if (best.time < kInfinity) known.starts[best.pipelines.size()] = best;
+    std::vector<double> climbed_from;
     for (const auto& [pipelines, start] : known.starts) {
       if (start.time > known.time * kNearBest) continue;
+      // A pipeline and its twins of half the devices take the same time, and so do their changes.
+      const auto same = [time = start.time](double other) { return std::abs(time - other) < kTwins * time; };
+      if (std::any_of(climbed_from.begin(), climbed_from.end(), same)) continue;
+      climbed_from.push_back(start.time);
       const Climbed climbed = climb(tables, start, kClimbTries);
       keep_plan(tables.problem(), tables.space(), options, climbed.plan, known);
       known.report.candidates += climbed.tries;
       known.stopped = known.stopped || climbed.stopped;
       if (known.stopped) return;
     }
+    const Realised start = best_known(tables, known);
+    if (start.time == kInfinity) return;
+    const Annealed annealed = anneal(tables, start, kAnnealWork);
+    keep_plan(tables.problem(), tables.space(), options, annealed.plan, known);
+    known.report.candidates += annealed.tries;
+    known.stopped = known.stopped || annealed.stopped;
   } catch (const SearchStopped&) {
     known.stopped = true;
   }
