@@ -22,8 +22,9 @@ struct Completion {
   bool folders = false;
 };
 
-/// Completes the last of `words`, the words of a command line after the program's name; it may be "". Verbs, options and
-/// values come from the tables that parse and help use. A "=" that a shell splits off as a word of its own is understood.
+/// Completes the last of `words`, the words of a command line after the program's name; it may be "". Verbs, options
+/// and values come from the tables that parse and help use. A "=" that a shell splits off as a word of its own is
+/// understood.
 [[nodiscard]] Completion complete(const CLI::App& app, const std::vector<std::string>& words);
 
 /// A line for each word, "word<TAB>meaning", then ":files" and ":folders" where paths may stand as well.

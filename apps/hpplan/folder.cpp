@@ -52,7 +52,8 @@ void check_folder(const std::string& path) {
     if (!fs::is_empty(place, error)) refuse_folder(path, "exists and is not empty", "remove it, or give another --out");
   }
   const fs::path parent = fs::absolute(place, error).parent_path();
-  if (!fs::is_directory(parent, error)) refuse_folder(path, concat("folder ", parent.string(), " does not exist"), "create it");
+  if (!fs::is_directory(parent, error))
+    refuse_folder(path, concat("folder ", parent.string(), " does not exist"), "create it");
   if (::access(parent.c_str(), W_OK) != 0) refuse_folder(path, concat("cannot be written: ", std::strerror(errno)), "");
 }
 
@@ -60,7 +61,8 @@ void write_folder(const std::string& path, const std::vector<std::pair<std::stri
   check_folder(path);
   const fs::path place = fs::absolute(without_slash(path));
   std::string pattern = place.string() + ".part-XXXXXX";
-  if (::mkdtemp(pattern.data()) == nullptr) refuse_folder(path, concat("cannot be written: ", std::strerror(errno)), "");
+  if (::mkdtemp(pattern.data()) == nullptr)
+    refuse_folder(path, concat("cannot be written: ", std::strerror(errno)), "");
   Unfinished folder(pattern);
   std::error_code error;
   for (const auto& [name, text] : files) {
@@ -68,11 +70,14 @@ void write_folder(const std::string& path, const std::vector<std::pair<std::stri
     fs::create_directories(file.parent_path(), error);
     if (error) refuse_folder(path, concat("cannot be written: ", error.message()), "");
     write_output(file.string(), text);
-    if (file.extension() == ".sh") fs::permissions(file, fs::perms::owner_exec | fs::perms::group_exec | fs::perms::others_exec, fs::perm_options::add, error);
+    if (file.extension() == ".sh")
+      fs::permissions(file, fs::perms::owner_exec | fs::perms::group_exec | fs::perms::others_exec,
+                      fs::perm_options::add, error);
   }
   fs::permissions(folder.path(), fs::perms{0755}, error);
   // rename replaces an empty folder, and nothing else.
-  if (::rename(folder.path().c_str(), place.c_str()) != 0) refuse_folder(path, concat("cannot be written: ", std::strerror(errno)), "");
+  if (::rename(folder.path().c_str(), place.c_str()) != 0)
+    refuse_folder(path, concat("cannot be written: ", std::strerror(errno)), "");
   folder.keep();
 }
 

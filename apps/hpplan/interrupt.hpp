@@ -2,8 +2,8 @@
 
 namespace hpplan {
 
-/// While one is alive, the first Ctrl-C (SIGINT) asks to end instead of ending the program; the second ends it as usual.
-/// One at a time: signals know no objects.
+/// While one is alive, the first Ctrl-C (SIGINT) asks to end instead of ending the program; the second ends it as
+/// usual. One at a time: signals know no objects.
 class InterruptGuard {
  public:
   InterruptGuard();
@@ -14,7 +14,7 @@ class InterruptGuard {
   [[nodiscard]] static bool asked_to_end();
 
  private:
-  void (*before_)(int) = nullptr;   // what SIGINT did
+  void (*before_)(int) = nullptr;  // what SIGINT did
 };
 
 }  // namespace hpplan

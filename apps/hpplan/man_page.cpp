@@ -18,7 +18,8 @@ std::string upper(std::string text) {
   return text;
 }
 
-/// Text as roff shows it: a backslash, a hyphen that people copy, and a dot or quote at the start of a line are special.
+/// Text as roff shows it: a backslash, a hyphen that people copy, and a dot or quote at the start of a line are
+/// special.
 std::string roff(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -58,7 +59,8 @@ std::string option_entry(const CLI::Option& option) {
   std::string text = roff(option.get_description());
   std::vector<std::string> remarks;
   if (option.get_required()) remarks.emplace_back("required");
-  const bool is_list = option.get_delimiter() != '\0' || option.get_description().find("repeatable") != std::string::npos;
+  const bool is_list =
+      option.get_delimiter() != '\0' || option.get_description().find("repeatable") != std::string::npos;
   if (has_value && option.get_items_expected_max() > 1 && !is_list) remarks.emplace_back("repeatable");
   if (!remarks.empty()) text += concat(" (", join(remarks, ", "), ")");
   return concat(".TP\n", head, "\n", text, "\n");

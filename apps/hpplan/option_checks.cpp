@@ -39,8 +39,8 @@ CLI::Validator number_check(std::string needed, std::function<bool(double)> allo
 
 CLI::Validator whole_number(int min, int max) {
   const bool open_ended = max == std::numeric_limits<int>::max();
-  const std::string needed = open_ended ? concat("a whole number of at least ", min)
-                                        : concat("a whole number from ", min, " to ", max);
+  const std::string needed =
+      open_ended ? concat("a whole number of at least ", min) : concat("a whole number from ", min, " to ", max);
   return {[=](const std::string& text) {
             int value = 0;
             const bool fine = read_number(text, value) && value >= min && value <= max;

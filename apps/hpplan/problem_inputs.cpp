@@ -48,10 +48,10 @@ Problem with_profiles(const ProblemInputs& inputs, ModelSpec model, ClusterSpec 
 void add_input_options(CLI::App& verb, ProblemInputs& inputs, InputsNeeded needed) {
   const bool always = needed == InputsNeeded::Always;
   const std::string fallback = always ? "" : " (default: the shipped one that the plan names)";
-  CLI::Option* model =
-      verb.add_option("--model", inputs.model, "model: a file or the name of a shipped one, such as gpt3-13b" + fallback);
-  CLI::Option* cluster = verb.add_option(
-      "--cluster", inputs.cluster, "cluster: a file or the name of a shipped one, such as b2-b4-64" + fallback);
+  CLI::Option* model = verb.add_option("--model", inputs.model,
+                                       "model: a file or the name of a shipped one, such as gpt3-13b" + fallback);
+  CLI::Option* cluster = verb.add_option("--cluster", inputs.cluster,
+                                         "cluster: a file or the name of a shipped one, such as b2-b4-64" + fallback);
   verb.add_option("--profile", inputs.profiles,
                   "measured times: a file or folder, repeatable (default: shipped profiles that match; the rest is "
                   "modelled)")
@@ -87,13 +87,14 @@ std::vector<std::string> profile_notes(const Problem& problem) {
     if (!seen.insert(type.name).second) continue;
     const DeviceProfile* profile = problem.profiles.find(problem.model, type);
     if (profile == nullptr) {
-      notes.push_back(concat(type.name, ": no profile of ", problem.model.name,
-                             "; times are modelled from the device's figures"));
+      notes.push_back(
+          concat(type.name, ": no profile of ", problem.model.name, "; times are modelled from the device's figures"));
       continue;
     }
     if (profile->synthesized) notes.push_back(concat(type.name, ": the profile is synthesized, not measured"));
     const std::vector<std::string> ends = problem.profiles.unmeasured_ends(problem.model, type);
-    if (!ends.empty()) notes.push_back(concat(type.name, ": the profile has no ", join(ends, " and no "), "; modelled instead"));
+    if (!ends.empty())
+      notes.push_back(concat(type.name, ": the profile has no ", join(ends, " and no "), "; modelled instead"));
     add_gap_notes(problem, type, problem.costs.degrees(g), notes);
   }
   for (const DeviceProfile& profile : problem.profiles.profiles()) {

@@ -16,7 +16,7 @@ namespace hpplan {
 struct ProblemInputs {
   std::string model;
   std::string cluster;
-  std::vector<std::string> profiles;   // empty: shipped ones that match
+  std::vector<std::string> profiles;  // empty: shipped ones that match
 };
 
 enum class InputsNeeded { Always, UnlessThePlanNamesThem };

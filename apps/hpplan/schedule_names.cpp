@@ -22,7 +22,7 @@ void check_schedule_name(const std::string& field, const std::string& name) {
   if (std::find(known.begin(), known.end(), name) != known.end()) return;
   const std::string nearest = nearest_name(name.substr(0, 64), known);
   refuse_schedules(field, concat("unknown schedule \"", name, "\""),
-         nearest.empty() ? concat("known: ", join(known, ", ")) : concat("did you mean \"", nearest, "\"?"));
+                   nearest.empty() ? concat("known: ", join(known, ", ")) : concat("did you mean \"", nearest, "\"?"));
 }
 
 }  // namespace
@@ -41,14 +41,16 @@ std::vector<std::string> wanted_schedules(const std::string& field, const Job& j
       continue;
     }
     if (schedule_family(name).stepping == Stepping::Asynchronous && !job.max_drift) {
-      refuse_schedules(field, concat(name, " updates the weights while micro-batches are in flight"),
-             "say how many updates may come between a forward and its backward: --max-drift 1, in a sweep max_drift: 1");
+      refuse_schedules(
+          field, concat(name, " updates the weights while micro-batches are in flight"),
+          "say how many updates may come between a forward and its backward: --max-drift 1, in a sweep max_drift: 1");
     }
     add(name);
   }
   if (in_flight == InFlight::Adaptive) {
     if (std::find(wanted.begin(), wanted.end(), "1f1b") == wanted.end()) {
-      refuse_schedules("--in-flight", "adaptive changes 1f1b, which --schedule does not allow", "add 1f1b to --schedule");
+      refuse_schedules("--in-flight", "adaptive changes 1f1b, which --schedule does not allow",
+                       "add 1f1b to --schedule");
     }
     add(kAdaptive);
   }

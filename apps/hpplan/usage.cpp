@@ -49,7 +49,8 @@ Diagnostic extra_argument(const CLI::App& app, const std::string& argument) {
 
 bool takes_arguments(const CLI::App& app) {
   const std::vector<const CLI::Option*> options = app.get_options();
-  return std::any_of(options.begin(), options.end(), [](const CLI::Option* option) { return option->get_positional(); });
+  return std::any_of(options.begin(), options.end(),
+                     [](const CLI::Option* option) { return option->get_positional(); });
 }
 
 bool asks_for_help(const std::string& argument) {
@@ -127,17 +128,20 @@ void check_standard_streams(const CLI::App& verb) {
   for (const CLI::Option* option : verb.get_options()) {
     const std::string name = option->get_name();
     const bool is_output = std::set<std::string>{"--out", "--report", "--trace", "--svg", "--csv"}.count(name) > 0;
-    const bool is_path = std::set<std::string>{"MODEL", "CLUSTER", "PROFILE", "FILE", "PATH"}.count(option->get_type_name()) > 0;
+    const bool is_path =
+        std::set<std::string>{"MODEL", "CLUSTER", "PROFILE", "FILE", "PATH"}.count(option->get_type_name()) > 0;
     if (!is_path) continue;
     for (const std::string& value : option->results()) {
       if (value == "-") (is_output ? outputs : inputs).push_back(name);
     }
   }
   if (inputs.size() > 1) {
-    throw InputError(usage_fault(verb, inputs[1], concat("standard input is read by ", inputs[0], " already"), "give a file"));
+    throw InputError(
+        usage_fault(verb, inputs[1], concat("standard input is read by ", inputs[0], " already"), "give a file"));
   }
   if (outputs.size() > 1) {
-    throw InputError(usage_fault(verb, outputs[1], concat("standard output is written by ", outputs[0], " already"), "give a file"));
+    throw InputError(
+        usage_fault(verb, outputs[1], concat("standard output is written by ", outputs[0], " already"), "give a file"));
   }
 }
 

@@ -59,8 +59,9 @@ std::pair<std::string, DeviceType> device_of(const std::string& text, const std:
     names.push_back(type.name);
   }
   const std::string nearest = nearest_name(name, names);
-  throw InputError(Diagnostic{"", 0, 0, "--device", concat("no device type is called \"", name, "\""),
-                              nearest.empty() ? concat("known: ", join(names, ", ")) : concat("did you mean \"", nearest, "\"?")});
+  throw InputError(
+      Diagnostic{"", 0, 0, "--device", concat("no device type is called \"", name, "\""),
+                 nearest.empty() ? concat("known: ", join(names, ", ")) : concat("did you mean \"", nearest, "\"?")});
 }
 
 /// A node of its own, when only its topology is given.
@@ -72,8 +73,8 @@ void add_links(const ClusterOptions& options, const std::optional<NodeTopology>&
   if (topology && topology->devices > 1) {
     const std::string path = limiting_path(*topology);
     import.intra_bandwidth = path_bandwidth(path);
-    notes.push_back(concat("intra_node.bandwidth: ", path, " limits a ring over ", topology->devices, " devices, taken as ",
-                           pretty(*import.intra_bandwidth), "; measure it with --intra-nccl"));
+    notes.push_back(concat("intra_node.bandwidth: ", path, " limits a ring over ", topology->devices,
+                           " devices, taken as ", pretty(*import.intra_bandwidth), "; measure it with --intra-nccl"));
   }
   const auto measured = [&](const std::string& path, const char* key, auto& bandwidth, auto& latency) {
     if (path.empty()) return;
@@ -95,7 +96,8 @@ void add_links(const ClusterOptions& options, const std::optional<NodeTopology>&
 }
 
 /// Hosts from the file, the Slurm list or the topology alone.
-std::vector<Host> read_hosts(const ClusterOptions& options, std::optional<NodeTopology>& topology, std::string& source) {
+std::vector<Host> read_hosts(const ClusterOptions& options, std::optional<NodeTopology>& topology,
+                             std::string& source) {
   if (!options.topology.empty()) {
     const InputText input = read_input(options.topology);
     topology = read_topology(input.text, input.name);
@@ -149,19 +151,28 @@ ExitCode show(const ClusterOptions& options) {
 }
 
 void add_import_options(CLI::App& verb, ClusterOptions& options) {
-  verb.add_option("path", options.path, "hostfile, or output of nvidia-smi topo -m; \"-\": standard input")->type_name("FILE");
+  verb.add_option("path", options.path, "hostfile, or output of nvidia-smi topo -m; \"-\": standard input")
+      ->type_name("FILE");
   verb.add_option("--out", options.out, "file to write; \"-\" (the default): standard output")->type_name("FILE");
   verb.add_option("--name", options.name, "name of the cluster")->type_name("NAME");
-  verb.add_option("--device", options.devices, "device type of all hosts, or LABEL=NAME for hosts with type=LABEL")->type_name("DEVICE");
-  verb.add_option("--devices-per-node", options.devices_per_node, "devices of hosts without slots")->type_name("N")->check(whole_number(1, 1024));
-  verb.add_option("--slurm", options.slurm, "Slurm node list instead of a file, such as node[01-04]")->type_name("NODES");
-  verb.add_option("--slurm-tasks", options.slurm_tasks, "devices per node as Slurm counts tasks, such as 8(x4),4")->type_name("LIST");
+  verb.add_option("--device", options.devices, "device type of all hosts, or LABEL=NAME for hosts with type=LABEL")
+      ->type_name("DEVICE");
+  verb.add_option("--devices-per-node", options.devices_per_node, "devices of hosts without slots")
+      ->type_name("N")
+      ->check(whole_number(1, 1024));
+  verb.add_option("--slurm", options.slurm, "Slurm node list instead of a file, such as node[01-04]")
+      ->type_name("NODES");
+  verb.add_option("--slurm-tasks", options.slurm_tasks, "devices per node as Slurm counts tasks, such as 8(x4),4")
+      ->type_name("LIST");
   verb.add_option("--topology", options.topology, "output of nvidia-smi topo -m of one node")->type_name("FILE");
   verb.add_option("--intra-nccl", options.intra_nccl, "nccl-tests output of a run inside a node")->type_name("FILE");
   verb.add_option("--inter-nccl", options.inter_nccl, "nccl-tests output of a run between nodes")->type_name("FILE");
-  verb.add_option("--nccl-collective", options.collective, "what the runs measured, such as all_reduce")->type_name("NAME");
-  verb.add_option("--intra-bandwidth", options.intra_bandwidth, "of one device inside a node, such as \"1536 Gbps\"")->type_name("RATE");
-  verb.add_option("--inter-bandwidth", options.inter_bandwidth, "of one node to the others, such as \"200 Gbps\"")->type_name("RATE");
+  verb.add_option("--nccl-collective", options.collective, "what the runs measured, such as all_reduce")
+      ->type_name("NAME");
+  verb.add_option("--intra-bandwidth", options.intra_bandwidth, "of one device inside a node, such as \"1536 Gbps\"")
+      ->type_name("RATE");
+  verb.add_option("--inter-bandwidth", options.inter_bandwidth, "of one node to the others, such as \"200 Gbps\"")
+      ->type_name("RATE");
   verb.add_option("--intra-latency", options.intra_latency, "default \"3 us\"")->type_name("TIME");
   verb.add_option("--inter-latency", options.inter_latency, "default \"5 us\"")->type_name("TIME");
   verb.add_flag("--json", options.json, "the cluster file as JSON");
@@ -171,8 +182,7 @@ void add_import_options(CLI::App& verb, ClusterOptions& options) {
 
 void add_cluster_verb(CLI::App& app, AppContext& context) {
   CLI::App& group =
-      add_verb(app, context,
-               {"cluster", "Imports and shows clusters.", "hpplan cluster show b2-b4-64"}, {});
+      add_verb(app, context, {"cluster", "Imports and shows clusters.", "hpplan cluster show b2-b4-64"}, {});
   const auto options = std::make_shared<ClusterOptions>();
   CLI::App& import_verb = add_verb(
       group, context,
@@ -185,8 +195,11 @@ void add_cluster_verb(CLI::App& app, AppContext& context) {
   CLI::App& show_verb = add_verb(
       group, context, {"show", "Prints a cluster with every field, as it was read.", "hpplan cluster show b2-b4-64"},
       [show_options] { return show(*show_options); });
-  show_verb.add_option("cluster", show_options->path, "cluster file, \"-\", or the name of a shipped cluster")->required()->type_name("CLUSTER");
-  show_verb.add_option("--out", show_options->out, "file to write; \"-\" (the default): standard output")->type_name("FILE");
+  show_verb.add_option("cluster", show_options->path, "cluster file, \"-\", or the name of a shipped cluster")
+      ->required()
+      ->type_name("CLUSTER");
+  show_verb.add_option("--out", show_options->out, "file to write; \"-\" (the default): standard output")
+      ->type_name("FILE");
   show_verb.add_flag("--json", show_options->json, "the cluster file as JSON");
 }
 

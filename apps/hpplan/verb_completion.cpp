@@ -31,8 +31,7 @@ std::string words_json(const Completion& completion) {
   for (const CompletionWord& word : completion.words) {
     words.push_back(Report().add("word", word.word).add("meaning", word.meaning));
   }
-  return report_json(
-      Report().add("words", words).add("files", completion.files).add("folders", completion.folders));
+  return report_json(Report().add("words", words).add("files", completion.files).add("folders", completion.folders));
 }
 
 ExitCode run_completion(const CLI::App& program, const CompletionOptions& options) {
@@ -46,7 +45,8 @@ ExitCode run_completion(const CLI::App& program, const CompletionOptions& option
                                 "see hpplan completion --help"});
   }
   const std::string script = completion_script(options.shell);
-  write_output(options.out, options.json ? report_json(Report().add("shell", options.shell).add("script", script)) : script);
+  write_output(options.out,
+               options.json ? report_json(Report().add("shell", options.shell).add("script", script)) : script);
   return ExitCode::Done;
 }
 
@@ -62,8 +62,11 @@ void add_completion_verb(CLI::App& app, AppContext& context) {
       ->required()
       ->check(one_of(shells_and_words()))
       ->type_name(join(shells_and_words(), "|"));
-  verb.add_option("WORDS", options->words, "with words: the command line up to the cursor, after \"--\"")->type_name("WORD");
-  verb.add_option("--out", options->out, "file to write; \"-\" (the default): standard output")->type_name("FILE")->group("Output");
+  verb.add_option("WORDS", options->words, "with words: the command line up to the cursor, after \"--\"")
+      ->type_name("WORD");
+  verb.add_option("--out", options->out, "file to write; \"-\" (the default): standard output")
+      ->type_name("FILE")
+      ->group("Output");
   verb.add_flag("--json", options->json, "the result as JSON")->group("Output");
 }
 

@@ -57,10 +57,11 @@ ExitCode run_explain(const ExplainInputs& options, const AppContext& context) {
 
 void add_explain_verb(CLI::App& app, AppContext& context) {
   const auto options = std::make_shared<ExplainInputs>();
-  CLI::App& verb = add_verb(app, context,
-                            {"explain", "Says why a plan is as it is: what binds, what was rejected, what would change it.",
-                             "hpplan explain plan.json --time-limit 2"},
-                            [options, &context] { return run_explain(*options, context); });
+  CLI::App& verb =
+      add_verb(app, context,
+               {"explain", "Says why a plan is as it is: what binds, what was rejected, what would change it.",
+                "hpplan explain plan.json --time-limit 2"},
+               [options, &context] { return run_explain(*options, context); });
   verb.add_option("PLAN", options->plan, "plan file; - is standard input")->required()->type_name("FILE");
   add_input_options(verb, options->inputs, InputsNeeded::UnlessThePlanNamesThem);
   verb.add_option("--time-limit", options->time_limit_s, "seconds for each alternative (default 10)")

@@ -50,10 +50,13 @@ std::string target_help() {
 /// Throws InputError unless the file is about this model and cluster.
 void check_inputs(const PlanFile& file, const std::string& plan, const ModelSpec& model, const ClusterSpec& cluster) {
   std::vector<Diagnostic> faults;
-  const auto check = [&](const char* field, const InputStamp& stamp, const std::string& name, const std::string& digest, const char* option) {
+  const auto check = [&](const char* field, const InputStamp& stamp, const std::string& name, const std::string& digest,
+                         const char* option) {
     if (stamp.digest == digest) return;
-    faults.push_back({plan, 0, 0, field, concat("the plan was made for ", stamp.name, " (", stamp.digest, "), not for ", name, " (", digest, ")"),
-                      concat("give ", option, " of the plan")});
+    faults.push_back(
+        {plan, 0, 0, field,
+         concat("the plan was made for ", stamp.name, " (", stamp.digest, "), not for ", name, " (", digest, ")"),
+         concat("give ", option, " of the plan")});
   };
   check("problem.model", file.problem.model, model.name, model.digest, "the --model");
   check("problem.cluster", file.problem.cluster, cluster.name, cluster.digest, "the --cluster");
@@ -63,7 +66,8 @@ void check_inputs(const PlanFile& file, const std::string& plan, const ModelSpec
 void place(PlanFile& file, const std::string& plan, const ClusterSpec& cluster) {
   std::vector<Diagnostic> faults;
   for (const Difference& difference : place_on(cluster, file)) {
-    faults.push_back({plan, 0, 0, difference.field, concat(difference.found, " where ", difference.expected, " is right"), difference.remark});
+    faults.push_back({plan, 0, 0, difference.field,
+                      concat(difference.found, " where ", difference.expected, " is right"), difference.remark});
   }
   if (!faults.empty()) throw InputError(faults);
 }
@@ -97,10 +101,13 @@ ExitCode export_plan(const AppContext& context, const ExportOptions& options) {
 
   std::unique_ptr<Problem> problem;
   if (options.approximate) {
-    problem = std::make_unique<Problem>(make_problem(model, cluster, load_profile_table(options.profiles, model, cluster), file.problem.job));
+    problem = std::make_unique<Problem>(
+        make_problem(model, cluster, load_profile_table(options.profiles, model, cluster), file.problem.job));
   }
-  const ExportRequest request{file.plan, model, cluster, name, options.approximate, options.per_node,
-                              [&](std::vector<PipelinePlan> pipelines) { return evaluate(*problem, std::move(pipelines)); }};
+  const ExportRequest request{
+      file.plan, model, cluster, name, options.approximate, options.per_node, [&](std::vector<PipelinePlan> pipelines) {
+        return evaluate(*problem, std::move(pipelines));
+      }};
   const ExportResult result = target.write(request);
   std::vector<std::pair<std::string, std::string>> files;
   for (const ExportFile& each : result.files) files.emplace_back(each.path, each.text);
@@ -129,11 +136,16 @@ void add_export_verb(CLI::App& app, AppContext& context) {
   verb.add_option("plan", options->plan, "plan file, \"-\": standard input")->required()->type_name("FILE");
   verb.add_option("--model", options->model, "model of the plan")->required()->type_name("MODEL");
   verb.add_option("--cluster", options->cluster, "cluster of the plan")->required()->type_name("CLUSTER");
-  verb.add_option("--profile", options->profiles, "profiles for the price of approximations; default: shipped ones")->type_name("PROFILE");
+  verb.add_option("--profile", options->profiles, "profiles for the price of approximations; default: shipped ones")
+      ->type_name("PROFILE");
   verb.add_option("--to", options->target, concat("target: ", target_names()))->required()->type_name("TARGET");
-  verb.add_option("--out", options->out, "folder to write; it appears whole or not at all")->required()->type_name("FOLDER");
-  verb.add_flag("--approximate", options->approximate, "replace what the target cannot carry, and state each change and its cost");
-  verb.add_flag("--per-node", options->per_node, "megatron: one argument file per node where stages recompute differently");
+  verb.add_option("--out", options->out, "folder to write; it appears whole or not at all")
+      ->required()
+      ->type_name("FOLDER");
+  verb.add_flag("--approximate", options->approximate,
+                "replace what the target cannot carry, and state each change and its cost");
+  verb.add_flag("--per-node", options->per_node,
+                "megatron: one argument file per node where stages recompute differently");
   verb.add_flag("--json", options->json, "files, changes and notes as JSON");
 }
 

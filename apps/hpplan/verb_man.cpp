@@ -26,13 +26,15 @@ const CLI::App& find_page(const CLI::App& program, const std::vector<std::string
   const CLI::App* at = &program;
   for (const std::string& word : words) {
     const std::vector<const CLI::App*> verbs = at->get_subcommands([](const CLI::App*) { return true; });
-    const auto found = std::find_if(verbs.begin(), verbs.end(), [&](const CLI::App* verb) { return verb->get_name() == word; });
+    const auto found =
+        std::find_if(verbs.begin(), verbs.end(), [&](const CLI::App* verb) { return verb->get_name() == word; });
     if (found == verbs.end()) {
       std::vector<std::string> names;
       for (const CLI::App* verb : verbs) names.push_back(verb->get_name());
       const std::string nearest = nearest_name(word, names);
-      throw InputError(Diagnostic{"", 0, 0, "", concat("unknown verb \"", word, "\""),
-                                  nearest.empty() ? concat("verbs: ", join(names, ", ")) : concat("did you mean \"", nearest, "\"?")});
+      throw InputError(Diagnostic{
+          "", 0, 0, "", concat("unknown verb \"", word, "\""),
+          nearest.empty() ? concat("verbs: ", join(names, ", ")) : concat("did you mean \"", nearest, "\"?")});
     }
     at = *found;
   }
@@ -73,7 +75,8 @@ ExitCode run_man(const CLI::App& program, const AppContext& context, const ManOp
   const CLI::App& verb = find_page(program, options.verb);
   if (!options.out.empty()) {
     std::vector<std::pair<std::string, std::string>> pages;
-    for (const CLI::App* each : all_verbs(verb)) pages.emplace_back(man_page_name(*each) + ".1", man_page(*each, context));
+    for (const CLI::App* each : all_verbs(verb))
+      pages.emplace_back(man_page_name(*each) + ".1", man_page(*each, context));
     write_folder(options.out, pages);
     return ExitCode::Done;
   }
@@ -85,11 +88,13 @@ ExitCode run_man(const CLI::App& program, const AppContext& context, const ManOp
 
 void add_man_verb(CLI::App& app, AppContext& context) {
   const auto options = std::make_shared<ManOptions>();
-  CLI::App& verb = add_verb(app, context,
-                            {"man", "Writes the manual page of hpplan or of one verb.", "hpplan man profile import | man -l -"},
-                            [&app, &context, options] { return run_man(app, context, *options); });
-  verb.add_option("VERB", options->verb, "the verb, such as plan or profile import; default: hpplan itself")->type_name("VERB");
-  verb.add_option("--out", options->out, "folder for the pages of the verb and of all below it; it appears whole or not at all")
+  CLI::App& verb = add_verb(
+      app, context, {"man", "Writes the manual page of hpplan or of one verb.", "hpplan man profile import | man -l -"},
+      [&app, &context, options] { return run_man(app, context, *options); });
+  verb.add_option("VERB", options->verb, "the verb, such as plan or profile import; default: hpplan itself")
+      ->type_name("VERB");
+  verb.add_option("--out", options->out,
+                  "folder for the pages of the verb and of all below it; it appears whole or not at all")
       ->type_name("FOLDER")
       ->group("Output");
   verb.add_flag("--json", options->json, "verbs, options and choices as JSON instead")->group("Output");

@@ -55,34 +55,40 @@ ExitCode show(const AppContext& context, const ModelOptions& options) {
 }  // namespace
 
 void add_model_verb(CLI::App& app, AppContext& context) {
-  CLI::App& group = add_verb(app, context,
-                             {"model", "Imports and shows models.", "hpplan model import config.json --out model.yaml"}, {});
+  CLI::App& group = add_verb(
+      app, context, {"model", "Imports and shows models.", "hpplan model import config.json --out model.yaml"}, {});
   const auto options = std::make_shared<ModelOptions>();
-  CLI::App& import_verb = add_verb(
-      group, context,
-      {"import", "Writes the model file of a Hugging Face config.json or of Megatron-LM arguments.",
-       "hpplan model import config.json --sequence 4096 --out model.yaml"},
-      [&context, options] { return import(context, *options); });
+  CLI::App& import_verb =
+      add_verb(group, context,
+               {"import", "Writes the model file of a Hugging Face config.json or of Megatron-LM arguments.",
+                "hpplan model import config.json --sequence 4096 --out model.yaml"},
+               [&context, options] { return import(context, *options); });
   import_verb.add_option("path", options->path, "config.json, argument list or launch script; \"-\": standard input")
       ->required()
       ->type_name("FILE");
-  import_verb.add_option("--out", options->out, "file to write; \"-\" (the default): standard output")->type_name("FILE");
-  import_verb.add_option("--name", options->import.name, "name of the model; default: from the file")->type_name("NAME");
+  import_verb.add_option("--out", options->out, "file to write; \"-\" (the default): standard output")
+      ->type_name("FILE");
+  import_verb.add_option("--name", options->import.name, "name of the model; default: from the file")
+      ->type_name("NAME");
   import_verb.add_option("--sequence", options->import.sequence, "tokens of one sample; default: from the file")
       ->type_name("N")
       ->check(whole_number(1, 1 << 24));
-  import_verb.add_option("--vocabulary", options->import.vocabulary, "entries of the vocabulary; default: from the file")
+  import_verb
+      .add_option("--vocabulary", options->import.vocabulary, "entries of the vocabulary; default: from the file")
       ->type_name("N")
       ->check(whole_number(1, 1 << 26));
   import_verb.add_flag("--unfused-attention", options->import.unfused_attention, "attention that stores its scores");
   import_verb.add_flag("--json", options->json, "the model file as JSON");
 
   const auto show_options = std::make_shared<ModelOptions>();
-  CLI::App& show_verb = add_verb(group, context,
-                                 {"show", "Prints a model with every field, defaults included.", "hpplan model show gpt3-13b"},
-                                 [&context, show_options] { return show(context, *show_options); });
-  show_verb.add_option("model", show_options->path, "model file, \"-\", or the name of a shipped model")->required()->type_name("MODEL");
-  show_verb.add_option("--out", show_options->out, "file to write; \"-\" (the default): standard output")->type_name("FILE");
+  CLI::App& show_verb = add_verb(
+      group, context, {"show", "Prints a model with every field, defaults included.", "hpplan model show gpt3-13b"},
+      [&context, show_options] { return show(context, *show_options); });
+  show_verb.add_option("model", show_options->path, "model file, \"-\", or the name of a shipped model")
+      ->required()
+      ->type_name("MODEL");
+  show_verb.add_option("--out", show_options->out, "file to write; \"-\" (the default): standard output")
+      ->type_name("FILE");
   show_verb.add_flag("--json", show_options->json, "the model file as JSON");
 }
 

@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -9,6 +7,7 @@
 #include <thread>
 
 #include <CLI/CLI.hpp>
+#include <unistd.h>
 
 #include "app.hpp"
 #include "base/text.hpp"
@@ -42,7 +41,7 @@ struct PlanOptions {
   std::string framework_overhead;
   std::string optimizer_sharding = "none";
   std::string in_flight = "standard";
-  double time_limit_s = 0.0;   // 0: none
+  double time_limit_s = 0.0;  // 0: none
   std::string out;
   std::string report;
   bool json = false;
@@ -102,9 +101,10 @@ SearchOptions search_options(const PlanOptions& options, Clock::time_point start
     search.stop = [] { return InterruptGuard::asked_to_end(); };
   }
   search.progress = [&progress](const SearchProgress& state) {
-    progress.update(static_cast<std::size_t>(state.work), 0,
-                    concat(std::isfinite(state.incumbent_s) ? "best " + pretty(Seconds{state.incumbent_s}) : "no plan yet",
-                           ", bound ", pretty(Seconds{state.bound_s})));
+    progress.update(
+        static_cast<std::size_t>(state.work), 0,
+        concat(std::isfinite(state.incumbent_s) ? "best " + pretty(Seconds{state.incumbent_s}) : "no plan yet",
+               ", bound ", pretty(Seconds{state.bound_s})));
   };
   return search;
 }
@@ -118,10 +118,10 @@ RunReport make_report(const ScheduledSearch& scheduled, int threads) {
   report.feasible = !result.plans.empty();
   report.proved = search.proved;
   report.threads = threads;
-  report.counts = {{"branches", search.branches},       {"tables", search.tables},
+  report.counts = {{"branches", search.branches},           {"tables", search.tables},
                    {"tables_reused", search.tables_reused}, {"transitions", search.transitions},
-                   {"candidates", search.candidates},   {"skipped", search.skipped},
-                   {"improvements", search.improvements}, {"tied", search.tied}};
+                   {"candidates", search.candidates},       {"skipped", search.skipped},
+                   {"improvements", search.improvements},   {"tied", search.tied}};
   if (scheduled.fits > 0) report.counts.push_back({"schedule_fits", scheduled.fits});
   for (const Plan& plan : result.plans) report.iteration_times_s.push_back(plan.iteration_time.value());
   report.rejections = search.rejections;
@@ -142,7 +142,8 @@ std::string alternatives_text(const SearchResult& result) {
     std::size_t stages = 0;
     for (const PipelinePlan& pipeline : plans[k].pipelines) stages += pipeline.stages.size();
     const double gap = plans[k].gap();
-    const std::string proof = gap <= 1e-9 ? "proved" : concat("no other is more than ", fixed(gap * 100.0, 2), " % faster");
+    const std::string proof =
+        gap <= 1e-9 ? "proved" : concat("no other is more than ", fixed(gap * 100.0, 2), " % faster");
     out += concat("  next best ", k + 1, ": ", pretty(plans[k].iteration_time), " (+",
                   fixed((plans[k].iteration_time / plans[0].iteration_time - 1.0) * 100.0, 2), " %), ",
                   plans[k].pipelines.size(), plans[k].pipelines.size() == 1 ? " pipeline, " : " pipelines, ", stages,
@@ -196,48 +197,80 @@ ExitCode run_plan(const PlanOptions& options, const AppContext& context) {
 void add_job_options(CLI::App& verb, PlanOptions& options) {
   Job& job = options.job;
   verb.add_option("--global-batch", job.global_batch, "samples per optimizer step")
-      ->required()->type_name("N")->check(whole_number(1, kMaxGlobalBatch))->group("Job");
+      ->required()
+      ->type_name("N")
+      ->check(whole_number(1, kMaxGlobalBatch))
+      ->group("Job");
   verb.add_option("--micro-batch", job.micro_batches, "allowed micro-batch sizes in samples (default 1,2,4,...,64)")
-      ->delimiter(',')->type_name("LIST")->check(whole_number(1, 65536))->group("Job");
+      ->delimiter(',')
+      ->type_name("LIST")
+      ->check(whole_number(1, 65536))
+      ->group("Job");
   verb.add_option("--schedule", job.schedules,
                   "allowed schedules (default 1f1b): names of `hpplan schedule --help`, or all-synchronous")
-      ->delimiter(',')->type_name("FAMILIES")->group("Job");
+      ->delimiter(',')
+      ->type_name("FAMILIES")
+      ->group("Job");
   verb.add_option("--in-flight", options.in_flight,
                   "standard (default), or adaptive: 1f1b may hold more micro-batches where links stall it, fewer where "
                   "memory is short")
-      ->check(one_of({"standard", "adaptive"}))->type_name("standard|adaptive")->group("Job");
+      ->check(one_of({"standard", "adaptive"}))
+      ->type_name("standard|adaptive")
+      ->group("Job");
   verb.add_option("--max-drift", job.max_drift,
                   "asynchronous schedules: updates allowed between a micro-batch's forward and its backward")
-      ->type_name("N")->check(whole_number(0))->group("Job");
-  verb.add_option("--memory-margin", options.memory_margin, "memory kept free on every device (default 0), such as \"2 GB\"")
-      ->type_name("SIZE")->group("Job");
+      ->type_name("N")
+      ->check(whole_number(0))
+      ->group("Job");
+  verb.add_option("--memory-margin", options.memory_margin,
+                  "memory kept free on every device (default 0), such as \"2 GB\"")
+      ->type_name("SIZE")
+      ->group("Job");
   verb.add_option("--framework-overhead", options.framework_overhead,
                   "memory that context and libraries take on every device (default 1 GiB)")
-      ->type_name("SIZE")->group("Job");
+      ->type_name("SIZE")
+      ->group("Job");
   verb.add_option("--optimizer-sharding", options.optimizer_sharding,
                   "none (default), or stage-data-parallel: states divided over a stage's replicas")
-      ->check(one_of({"none", "stage-data-parallel"}))->type_name("none|stage-data-parallel")->group("Job");
-  verb.add_flag("--overlap", job.overlap_gradient_sync, "hide the gradient All-Reduce in the pipelines' drain")->group("Job");
+      ->check(one_of({"none", "stage-data-parallel"}))
+      ->type_name("none|stage-data-parallel")
+      ->group("Job");
+  verb.add_flag("--overlap", job.overlap_gradient_sync, "hide the gradient All-Reduce in the pipelines' drain")
+      ->group("Job");
 }
 
 void add_constraint_options(CLI::App& verb, PlanOptions& options) {
   Constraints& limits = options.job.constraints;
   const char* group = "Constraints";
-  verb.add_option("--pipelines", options.pipelines, "number of pipelines (default any)")->type_name("N|MIN..MAX")->group(group);
-  verb.add_option("--stages", options.stages, "stages per pipeline (default any)")->type_name("N|MIN..MAX")->group(group);
+  verb.add_option("--pipelines", options.pipelines, "number of pipelines (default any)")
+      ->type_name("N|MIN..MAX")
+      ->group(group);
+  verb.add_option("--stages", options.stages, "stages per pipeline (default any)")
+      ->type_name("N|MIN..MAX")
+      ->group(group);
   verb.add_option("--tensor-parallel", limits.tensor_parallel, "allowed tensor-parallel degrees (default any)")
-      ->delimiter(',')->type_name("LIST")->check(whole_number(1))->group(group);
+      ->delimiter(',')
+      ->type_name("LIST")
+      ->check(whole_number(1))
+      ->group(group);
   verb.add_flag("--tensor-parallel-across-nodes", limits.tensor_parallel_across_nodes,
-                "tensor parallelism may leave a node")->group(group);
+                "tensor parallelism may leave a node")
+      ->group(group);
   verb.add_flag("--whole-nodes", limits.whole_nodes, "stages use whole nodes only")->group(group);
   verb.add_flag("--type-pure", limits.type_pure, "a pipeline uses one device type only")->group(group);
-  verb.add_option("--forbid", options.forbid,
-                  "what devices may not hold, such as \"type=rtx-3090 stage=first\" or \"layers=1-4 group=a100\"; or devices "
-                  "not to use: node=NAME, device=NODE:INDEX; repeatable")
-      ->type_name("RULE")->allow_extra_args(false)->group(group);
-  verb.add_option("--force", options.force,
-                  "what only these devices may hold, such as \"stage=last type=a100\"; node=NAME: use no other; repeatable")
-      ->type_name("RULE")->allow_extra_args(false)->group(group);
+  verb.add_option(
+          "--forbid", options.forbid,
+          "what devices may not hold, such as \"type=rtx-3090 stage=first\" or \"layers=1-4 group=a100\"; or devices "
+          "not to use: node=NAME, device=NODE:INDEX; repeatable")
+      ->type_name("RULE")
+      ->allow_extra_args(false)
+      ->group(group);
+  verb.add_option(
+          "--force", options.force,
+          "what only these devices may hold, such as \"stage=last type=a100\"; node=NAME: use no other; repeatable")
+      ->type_name("RULE")
+      ->allow_extra_args(false)
+      ->group(group);
   verb.add_flag("--no-recompute", options.no_recompute, "never recompute activations")->group(group);
 }
 
@@ -246,23 +279,39 @@ void add_search_options(CLI::App& verb, PlanOptions& options) {
   options.search.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   verb.add_option("--tolerance", options.job.tolerance,
                   "accept a plan within (1 + ALPHA) of the optimum (default 0: exact)")
-      ->type_name("ALPHA")->check(number_from(0.0, kMaxTolerance))->group(group);
-  verb.add_option("--time-limit", options.time_limit_s, "end the search after S seconds with the best plan so far; so does Ctrl-C")
-      ->type_name("S")->check(positive_number())->group(group);
+      ->type_name("ALPHA")
+      ->check(number_from(0.0, kMaxTolerance))
+      ->group(group);
+  verb.add_option("--time-limit", options.time_limit_s,
+                  "end the search after S seconds with the best plan so far; so does Ctrl-C")
+      ->type_name("S")
+      ->check(positive_number())
+      ->group(group);
   verb.add_option("--effort", options.effort,
-                  "work after which a gap that is left stays open, as a multiple of the usual (default 1); 10 to 100 prove more")
-      ->type_name("N")->check(whole_number(1, 10000))->group(group);
+                  "work after which a gap that is left stays open, as a multiple of the usual (default 1); 10 to 100 "
+                  "prove more")
+      ->type_name("N")
+      ->check(whole_number(1, 10000))
+      ->group(group);
   verb.add_option("--threads", options.search.threads, "threads (default: all cores); the plan does not depend on it")
-      ->type_name("N")->check(whole_number(1, 1024))->group(group);
-  verb.add_option("--top", options.search.top,
-                  "also show the next best plans, K in all (default 1), each with what is proved of it; no two have the same "
-                  "stages (devices, split, layers) in all pipelines")
-      ->type_name("K")->check(whole_number(1, 1000))->group(group);
+      ->type_name("N")
+      ->check(whole_number(1, 1024))
+      ->group(group);
+  verb.add_option(
+          "--top", options.search.top,
+          "also show the next best plans, K in all (default 1), each with what is proved of it; no two have the same "
+          "stages (devices, split, layers) in all pipelines")
+      ->type_name("K")
+      ->check(whole_number(1, 1000))
+      ->group(group);
   verb.add_flag("--no-cpc", options.no_cpc, "do not cache stages and pipelines (slower; the same plan)")->group(group);
-  verb.add_flag("--no-ses", options.no_ses, "do not skip early what a bound rules out (slower; the same plan)")->group(group);
-  verb.add_flag("--no-oso", options.no_oso, "do not look at what is promising first (slower; the same plan)")->group(group);
+  verb.add_flag("--no-ses", options.no_ses, "do not skip early what a bound rules out (slower; the same plan)")
+      ->group(group);
+  verb.add_flag("--no-oso", options.no_oso, "do not look at what is promising first (slower; the same plan)")
+      ->group(group);
   verb.add_flag("--no-dpo", options.no_dpo,
-                "enumerate plans instead of dynamic programming (for some ten devices; set a --time-limit)")->group(group);
+                "enumerate plans instead of dynamic programming (for some ten devices; set a --time-limit)")
+      ->group(group);
 }
 
 }  // namespace
@@ -278,8 +327,12 @@ void add_plan_verb(CLI::App& app, AppContext& context) {
   add_job_options(verb, *options);
   add_constraint_options(verb, *options);
   add_search_options(verb, *options);
-  verb.add_option("--out", options->out, "write the plan as JSON; - is standard output")->type_name("FILE")->group("Output");
-  verb.add_option("--report", options->report, "write how the search went, as JSON")->type_name("FILE")->group("Output");
+  verb.add_option("--out", options->out, "write the plan as JSON; - is standard output")
+      ->type_name("FILE")
+      ->group("Output");
+  verb.add_option("--report", options->report, "write how the search went, as JSON")
+      ->type_name("FILE")
+      ->group("Output");
   verb.add_flag("--json", options->json, "without --out: the plan as JSON instead of a summary")->group("Output");
 }
 

@@ -66,7 +66,7 @@ ExitCode run_import(const AppContext& context, const ImportArguments& arguments)
     std::vector<std::string> names;
     for (const DeviceProfile& profile : profiles) names.push_back(profile_name(profile));
     refuse_profile(concat(profiles.size(), " profiles found: ", join(names, ", ")),
-           "give a smaller PATH, or a folder as --out to write one file for each");
+                   "give a smaller PATH, or a folder as --out to write one file for each");
   }
   std::vector<Report> written;
   for (const DeviceProfile& profile : profiles) {
@@ -99,7 +99,7 @@ struct DeviceFigures {
   for (const DeviceType& type : known) names.push_back(type.name);
   const std::string nearest = nearest_name(device, names);
   refuse_profile(concat("unknown device type \"", device, "\""),
-         nearest.empty() ? "known: " + join(names, ", ") : concat("did you mean \"", nearest, "\"?"));
+                 nearest.empty() ? "known: " + join(names, ", ") : concat("did you mean \"", nearest, "\"?"));
 }
 
 DeviceFigures figures_in_cluster(const std::string& cluster_name, const std::string& device) {
@@ -129,8 +129,9 @@ ExitCode run_synthesize(const SynthesizeArguments& arguments) {
   const DeviceProfile profile =
       synthesize_profile({model, figures.type, figures.intra_node, arguments.tensor_parallel, arguments.samples});
   if (profile.points.empty()) {
-    refuse_profile("the model allows none of the TP degrees",
-           tensor_parallel_fault(model, arguments.tensor_parallel.empty() ? 1 : arguments.tensor_parallel.front()));
+    refuse_profile(
+        "the model allows none of the TP degrees",
+        tensor_parallel_fault(model, arguments.tensor_parallel.empty() ? 1 : arguments.tensor_parallel.front()));
   }
   write_output(arguments.out, emit_profile(profile));
   return ExitCode::Done;
@@ -203,16 +204,19 @@ ExitCode run_show(const ShowArguments& arguments) {
 
 void add_import(CLI::App& parent, AppContext& context) {
   const auto arguments = std::make_shared<ImportArguments>();
-  CLI::App& verb = add_verb(parent, context,
-                            {"import", "Turns profiles of Metis, Sailor or Galvatron, or timers of Megatron-LM, into hpplan's own format.",
-                             "hpplan profile import metis_profiles --model opt-350m --out opt-350m.json"},
-                            [&context, arguments] { return run_import(context, *arguments); });
+  CLI::App& verb = add_verb(
+      parent, context,
+      {"import", "Turns profiles of Metis, Sailor or Galvatron, or timers of Megatron-LM, into hpplan's own format.",
+       "hpplan profile import metis_profiles --model opt-350m --out opt-350m.json"},
+      [&context, arguments] { return run_import(context, *arguments); });
   verb.add_option("path", arguments->path, "file or folder; the layout is recognised")->required()->type_name("PATH");
   verb.add_option("--out", arguments->out, "file to write, or an existing folder when PATH holds several profiles")
       ->required()
       ->type_name("PATH");
-  verb.add_option("--model", arguments->model, "the model that was measured: checked against the profile")->type_name("MODEL");
-  verb.add_option("--device", arguments->device, "name of the device type; default: as the source calls it")->type_name("NAME");
+  verb.add_option("--model", arguments->model, "the model that was measured: checked against the profile")
+      ->type_name("MODEL");
+  verb.add_option("--device", arguments->device, "name of the device type; default: as the source calls it")
+      ->type_name("NAME");
   verb.add_flag("--json", arguments->json, "what was written and what was assumed, as JSON on standard output");
 }
 
@@ -232,7 +236,9 @@ void add_synthesize(CLI::App& parent, AppContext& context) {
                   "bandwidth between devices of a node, for TP above 1; default: \"1536 Gbps\", latency 3 us")
       ->excludes(cluster)
       ->type_name("RATE");
-  verb.add_option("--model", arguments->model, "model file or the name of a shipped model")->required()->type_name("MODEL");
+  verb.add_option("--model", arguments->model, "model file or the name of a shipped model")
+      ->required()
+      ->type_name("MODEL");
   verb.add_option("--out", arguments->out, "file to write; default: standard output")->type_name("FILE");
   verb.add_flag("--json", arguments->json, "a profile is JSON anyway; every verb has this option");
   verb.add_option("--tensor-parallel", arguments->tensor_parallel, "TP degrees; default: 1,2,4,8")
@@ -250,7 +256,9 @@ void add_show(CLI::App& parent, AppContext& context) {
   CLI::App& verb =
       add_verb(parent, context, {"show", "Prints a profile as a table.", "hpplan profile show gpt3-13b.ascend-910b2"},
                [arguments] { return run_show(*arguments); });
-  verb.add_option("profile", arguments->profile, "file, folder or the name of a shipped profile")->required()->type_name("PROFILE");
+  verb.add_option("profile", arguments->profile, "file, folder or the name of a shipped profile")
+      ->required()
+      ->type_name("PROFILE");
   verb.add_flag("--json", arguments->json, "print hpplan's own format instead");
 }
 

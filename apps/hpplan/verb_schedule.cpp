@@ -149,9 +149,10 @@ void check_size(const ScheduleOptions& options) {
   constexpr double kMax = 1 << 24;
   const double size = static_cast<double>(options.stages) * options.micro_batches * std::max(1, options.chunks);
   if (size <= kMax) return;
-  refuse_schedule("micro-batches", concat("stages x micro-batches x chunks = ", significant(size, 3), ", allowed are ",
-                                          significant(kMax, 8)),
-                  "simulate fewer micro-batches: the steady state repeats");
+  refuse_schedule(
+      "micro-batches",
+      concat("stages x micro-batches x chunks = ", significant(size, 3), ", allowed are ", significant(kMax, 8)),
+      "simulate fewer micro-batches: the steady state repeats");
 }
 
 ExitCode run_schedule(const AppContext& context, const ScheduleOptions& options) {
@@ -175,8 +176,9 @@ ExitCode run_schedule(const AppContext& context, const ScheduleOptions& options)
   }
   if (options.trace == "-" || options.svg == "-") return ExitCode::Done;  // the picture is the result
   if (options.micro_batches < options.stages) {
-    print_note(context, concat("note: ", options.micro_batches, " micro-batches for ", options.stages,
-                               " stages: the stages are idle for ", fixed(simulation.idle_share * 100.0, 1), " % of the time"));
+    print_note(context,
+               concat("note: ", options.micro_batches, " micro-batches for ", options.stages,
+                      " stages: the stages are idle for ", fixed(simulation.idle_share * 100.0, 1), " % of the time"));
   }
   std::cout << (options.json ? schedule_json(schedule, simulation) : schedule_text(schedule, simulation));
   return ExitCode::Done;
@@ -210,19 +212,29 @@ void add_time_options(CLI::App& verb, ScheduleOptions& options) {
 void add_shape_options(CLI::App& verb, ScheduleOptions& options) {
   verb.add_option("--family", options.family, "schedule family, see below")->required()->type_name("FAMILY");
   verb.add_option("--stages", options.stages, "pipeline stages")->required()->type_name("P")->check(whole_number(1));
-  verb.add_option("--micro-batches", options.micro_batches, "micro-batches per step")->required()->type_name("M")->check(whole_number(1));
-  verb.add_option("--chunks", options.chunks, "chunks per device, for interleaved (default 2)")->type_name("V")->check(whole_number(1));
+  verb.add_option("--micro-batches", options.micro_batches, "micro-batches per step")
+      ->required()
+      ->type_name("M")
+      ->check(whole_number(1));
+  verb.add_option("--chunks", options.chunks, "chunks per device, for interleaved (default 2)")
+      ->type_name("V")
+      ->check(whole_number(1));
   verb.add_option("--memory-limit", options.memory_limit,
                   "activations a device may hold, in whole stages; for zb-auto and octopipe")
-      ->type_name("X")->check(number_from(0.0));
+      ->type_name("X")
+      ->check(number_from(0.0));
   verb.add_option("--in-flight", options.in_flight,
                   "micro-batches that each stage may hold, for 1f1b-adaptive (default: as 1f1b)")
-      ->delimiter(',')->type_name("LIST")->check(whole_number(1));
+      ->delimiter(',')
+      ->type_name("LIST")
+      ->check(whole_number(1));
   verb.add_option("--max-drift", options.max_drift,
                   "updates allowed between a micro-batch's forward and backward; for asynchronous families")
-      ->type_name("N")->check(whole_number(0));
+      ->type_name("N")
+      ->check(whole_number(0));
   verb.add_option("--accumulation", options.accumulation, "micro-batches per update; for asynchronous families")
-      ->type_name("A")->check(whole_number(1));
+      ->type_name("A")
+      ->check(whole_number(1));
   verb.add_option("--weight-gradient-memory", options.weight_gradient_memory,
                   "share of an activation kept until the weight gradient (default 1; zb-auto 0.43, as without fused "
                   "attention)")

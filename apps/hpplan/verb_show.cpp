@@ -144,8 +144,10 @@ void add_show_verb(CLI::App& app, AppContext& context) {
       app, context,
       {"show", "Shows a model or a cluster as hpplan reads it.", "hpplan show --model gpt3-13b --cluster b2-b4-64"},
       [options] { return show(*options); });
-  verb.add_option("--model", options->model, "model file, \"-\" for standard input, or the name of a shipped model")->type_name("MODEL");
-  verb.add_option("--cluster", options->cluster, "cluster file, \"-\", or the name of a shipped cluster")->type_name("CLUSTER");
+  verb.add_option("--model", options->model, "model file, \"-\" for standard input, or the name of a shipped model")
+      ->type_name("MODEL");
+  verb.add_option("--cluster", options->cluster, "cluster file, \"-\", or the name of a shipped cluster")
+      ->type_name("CLUSTER");
   verb.add_flag("--json", options->json, "the figures as JSON");
 }
 

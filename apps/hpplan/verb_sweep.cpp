@@ -12,8 +12,8 @@
 #include "base/text.hpp"
 #include "emit/report_json.hpp"
 #include "emit/sweep_summary.hpp"
-#include "io/job_reader.hpp"
 #include "io/digest.hpp"
+#include "io/job_reader.hpp"
 #include "io/sweep_reader.hpp"
 #include "load.hpp"
 #include "load_table.hpp"
@@ -54,7 +54,8 @@ class Inputs {
 
   [[nodiscard]] const Loaded& of(const SweepPoint& point) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const std::string key = concat(point.model, "\n", point.cluster, "\n", join(point.profiles, "\n"), "\n", point.sequence);
+    const std::string key =
+        concat(point.model, "\n", point.cluster, "\n", join(point.profiles, "\n"), "\n", point.sequence);
     const auto found = loaded_.find(key);
     if (found != loaded_.end()) return *found->second;
     auto loaded = std::make_unique<Loaded>();
@@ -78,14 +79,15 @@ std::string limit_text(const CountLimit& limit) { return concat(limit.min, "..",
 
 /// Everything of a job that an answer depends on.
 std::string job_text(const Job& job) {
-  std::string text = concat("batch ", job.global_batch, " tolerance ", shortest(job.tolerance), " margin ", job.memory_margin.count(),
-                            " overhead ", job.framework_overhead.count(), " sharding ", static_cast<int>(job.optimizer_sharding),
-                            " overlap ", job.overlap_gradient_sync, " schedules ", join(job.schedules, ","), " drift ", job.max_drift.value_or(-1), " micro");
+  std::string text = concat("batch ", job.global_batch, " tolerance ", shortest(job.tolerance), " margin ",
+                            job.memory_margin.count(), " overhead ", job.framework_overhead.count(), " sharding ",
+                            static_cast<int>(job.optimizer_sharding), " overlap ", job.overlap_gradient_sync,
+                            " schedules ", join(job.schedules, ","), " drift ", job.max_drift.value_or(-1), " micro");
   for (const int size : job.micro_batches) text += concat(" ", size);
   const Constraints& limits = job.constraints;
   text += concat(" pipelines ", limit_text(limits.pipelines), " stages ", limit_text(limits.stages), " across ",
-                 limits.tensor_parallel_across_nodes, " whole ", limits.whole_nodes, " pure ", limits.type_pure, " recompute ",
-                 limits.allow_recompute, " tp");
+                 limits.tensor_parallel_across_nodes, " whole ", limits.whole_nodes, " pure ", limits.type_pure,
+                 " recompute ", limits.allow_recompute, " tp");
   for (const int degree : limits.tensor_parallel) text += concat(" ", degree);
   for (const PlacementRule& rule : limits.placement) text += concat(" ", to_text(rule.kind), " ", to_text(rule));
   return text;
@@ -95,8 +97,9 @@ std::string job_text(const Job& job) {
 std::string plan_text(const Plan& plan) {
   std::vector<std::pair<std::string, int>> kinds;
   for (const PipelinePlan& pipeline : plan.pipelines) {
-    const std::string text = concat("(", pipeline.stages.size(), pipeline.stages.size() == 1 ? " stage" : " stages", ", b ",
-                                    pipeline.micro_batch, ", m ", pipeline.micro_batches, ", ", pipeline.schedule, ")");
+    const std::string text =
+        concat("(", pipeline.stages.size(), pipeline.stages.size() == 1 ? " stage" : " stages", ", b ",
+               pipeline.micro_batch, ", m ", pipeline.micro_batches, ", ", pipeline.schedule, ")");
     const auto found = std::find_if(kinds.begin(), kinds.end(), [&](const auto& kind) { return kind.first == text; });
     if (found == kinds.end()) {
       kinds.emplace_back(text, 1);
@@ -145,12 +148,15 @@ SweepShard shard_of(const std::string& text) {
   if (text.empty()) return {};
   const std::size_t slash = text.find('/');
   const auto number = [&](const std::string& digits) {
-    const bool plain = !digits.empty() && digits.size() < 7 && digits.find_first_not_of("0123456789") == std::string::npos;
+    const bool plain =
+        !digits.empty() && digits.size() < 7 && digits.find_first_not_of("0123456789") == std::string::npos;
     return plain ? std::stoi(digits) : 0;
   };
-  const SweepShard shard{number(text.substr(0, slash)), slash == std::string::npos ? 0 : number(text.substr(slash + 1))};
+  const SweepShard shard{number(text.substr(0, slash)),
+                         slash == std::string::npos ? 0 : number(text.substr(slash + 1))};
   if (shard.number >= 1 && shard.number <= shard.count) return shard;
-  throw InputError(Diagnostic{"", 0, 0, "--shard", concat("\"", text, "\" is no part of a whole"), "write 1/4 to 4/4 for four parts"});
+  throw InputError(Diagnostic{"", 0, 0, "--shard", concat("\"", text, "\" is no part of a whole"),
+                              "write 1/4 to 4/4 for four parts"});
 }
 
 /// "12.3 lines/s, 1 min 5 s left".
@@ -176,7 +182,8 @@ Report report_of(const SweepSummary& summary, const std::string& results) {
 ExitCode run(const AppContext& context, const SweepOptions& options) {
   let_waiting_threads_sleep(context.arguments);
   if (options.spec.empty() || options.out.empty()) {
-    throw InputError(Diagnostic{"", 0, 0, options.spec.empty() ? "SPEC" : "--out", "missing", "hpplan sweep SPEC --out results.jsonl"});
+    throw InputError(Diagnostic{"", 0, 0, options.spec.empty() ? "SPEC" : "--out", "missing",
+                                "hpplan sweep SPEC --out results.jsonl"});
   }
   InputText input = read_input(options.spec);
   const std::vector<SweepPoint> points = parse_sweep(std::move(input.text), std::move(input.name));
@@ -199,8 +206,9 @@ ExitCode run(const AppContext& context, const SweepOptions& options) {
   };
   const SweepSummary summary = run_sweep(points, run_options);
   const std::string retried = summary.retried > 0 ? concat(summary.retried, " broken ones tried again, ") : "";
-  print_note(context, concat(summary.points, " points, ", summary.kept, " lines from before, ", retried, summary.computed,
-                             " problems planned now; in ", options.out, ": ", summary.planned, " planned, ", summary.infeasible, " infeasible, ", summary.broken, " broken"));
+  print_note(context, concat(summary.points, " points, ", summary.kept, " lines from before, ", retried,
+                             summary.computed, " problems planned now; in ", options.out, ": ", summary.planned,
+                             " planned, ", summary.infeasible, " infeasible, ", summary.broken, " broken"));
   if (options.json && options.out != "-") std::cout << report_json(report_of(summary, options.out));
   if (summary.broken > 0) return ExitCode::BadInput;
   return summary.infeasible > 0 ? ExitCode::NoFeasiblePlan : ExitCode::Done;
@@ -239,23 +247,35 @@ void add_sweep_verb(CLI::App& app, AppContext& context) {
   const auto options = std::make_shared<SweepOptions>();
   const auto summarizes = std::make_shared<bool>(false);
   // CLI11 runs the callback of the outer verb last: it decides between both.
-  CLI::App& verb = add_verb(app, context,
-                            {"sweep", "Plans many problems from one file, in parallel, and can be stopped and resumed at any moment.",
-                             "hpplan sweep configs/sweeps/small.yaml --out results.jsonl && hpplan sweep summarize results.jsonl"},
-                            [&context, options, summarizes] { return *summarizes ? summarize(*options) : run(context, *options); });
+  CLI::App& verb = add_verb(
+      app, context,
+      {"sweep", "Plans many problems from one file, in parallel, and can be stopped and resumed at any moment.",
+       "hpplan sweep configs/sweeps/small.yaml --out results.jsonl && hpplan sweep summarize results.jsonl"},
+      [&context, options, summarizes] { return *summarizes ? summarize(*options) : run(context, *options); });
   verb.add_option("spec", options->spec, "sweep file, \"-\": standard input")->type_name("FILE");
-  verb.add_option("--out", options->out, "file that results are appended to, one JSON object per line; \"-\": standard output, nothing is resumed")->type_name("FILE");
-  verb.add_option("--shard", options->shard, "only part I of N, as I/N; equal problems are in the same part")->type_name("I/N");
-  verb.add_option("--threads", options->threads, "problems planned at the same time; default: one per core")->type_name("N")->check(whole_number(1, 1024));
-  verb.add_flag("--retry-broken", options->retry_broken, "plan points again whose inputs were broken, once they are mended");
-  verb.add_option("--time-limit", options->time_limit, "seconds for one problem; default: none")->type_name("S")->check(positive_number());
+  verb.add_option(
+          "--out", options->out,
+          "file that results are appended to, one JSON object per line; \"-\": standard output, nothing is resumed")
+      ->type_name("FILE");
+  verb.add_option("--shard", options->shard, "only part I of N, as I/N; equal problems are in the same part")
+      ->type_name("I/N");
+  verb.add_option("--threads", options->threads, "problems planned at the same time; default: one per core")
+      ->type_name("N")
+      ->check(whole_number(1, 1024));
+  verb.add_flag("--retry-broken", options->retry_broken,
+                "plan points again whose inputs were broken, once they are mended");
+  verb.add_option("--time-limit", options->time_limit, "seconds for one problem; default: none")
+      ->type_name("S")
+      ->check(positive_number());
   verb.add_flag("--json", options->json, "how many points came to what, as JSON on standard output");
   CLI::App& summary = add_verb(verb, context,
                                {"summarize", "Shows results as a table, or writes them as CSV or as a picture.",
                                 "hpplan sweep summarize part1.jsonl part2.jsonl --svg times.svg"},
                                [options] { return summarize(*options); });
   summary.preparse_callback([summarizes](std::size_t) { *summarizes = true; });
-  summary.add_option("results", options->results, "results files, all parts of one sweep")->required()->type_name("FILE");
+  summary.add_option("results", options->results, "results files, all parts of one sweep")
+      ->required()
+      ->type_name("FILE");
   summary.add_option("--csv", options->csv, "file to write, \"-\": standard output")->type_name("FILE");
   summary.add_option("--svg", options->svg, "file to write, \"-\": iteration time against devices")->type_name("FILE");
   summary.add_flag("--json", options->json, "all lines as one JSON list, in the order of the points");

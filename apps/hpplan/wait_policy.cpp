@@ -13,7 +13,7 @@ void let_waiting_threads_sleep(char** arguments) {
   if (std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr) return;
   if (setenv("OMP_WAIT_POLICY", "passive", 0) != 0) return;
   execv("/proc/self/exe", arguments);
-  unsetenv("OMP_WAIT_POLICY");   // still here: it cannot be started again
+  unsetenv("OMP_WAIT_POLICY");  // still here: it cannot be started again
 #else
   static_cast<void>(arguments);
 #endif

@@ -30,7 +30,6 @@ std::string to_text(const Diagnostic& diagnostic) {
 InputError::InputError(std::vector<Diagnostic> diagnostics)
     : std::runtime_error(all_texts(diagnostics)), diagnostics_(std::move(diagnostics)) {}
 
-InputError::InputError(Diagnostic diagnostic)
-    : InputError(std::vector<Diagnostic>{std::move(diagnostic)}) {}
+InputError::InputError(Diagnostic diagnostic) : InputError(std::vector<Diagnostic>{std::move(diagnostic)}) {}
 
 }  // namespace hpplan

@@ -4,7 +4,8 @@
 
 namespace hpplan {
 
-/// Consecutive layers `[first, last)`. Layer indices count every layer of the model: embedding 0, blocks from 1, head last.
+/// Consecutive layers `[first, last)`. Layer indices count every layer of the model: embedding 0, blocks from 1, head
+/// last.
 struct LayerRange {
   int first = 0;
   int last = 0;

@@ -29,9 +29,9 @@ struct Link {
 /// Identical nodes with the same links. All devices of a node are of one type.
 struct NodeGroup {
   std::string name;
-  int device_type = 0;               // index into ClusterSpec::device_types
-  int nodes = 0;                     // at least 1
-  int devices_per_node = 0;          // at least 1
+  int device_type = 0;       // index into ClusterSpec::device_types
+  int nodes = 0;             // at least 1
+  int devices_per_node = 0;  // at least 1
   Link intra_node;
   Link inter_node;
   std::vector<std::string> node_names;  // one per node

@@ -17,11 +17,11 @@ struct AttentionShape {
   int heads = 0;
   int kv_heads = 0;
   int head_dim = 0;
-  bool fused = false;         // fused (flash) attention: no s x s tensor is stored
-  bool qkv_bias = false;      // bias of the query, key and value projections
-  bool output_bias = false;   // bias of the output projection
-  bool dropout = false;       // attention dropout and the two residual dropouts store masks
-  bool qk_norm = false;       // a norm of every query and key head, one scale of width head_dim each
+  bool fused = false;        // fused (flash) attention: no s x s tensor is stored
+  bool qkv_bias = false;     // bias of the query, key and value projections
+  bool output_bias = false;  // bias of the output projection
+  bool dropout = false;      // attention dropout and the two residual dropouts store masks
+  bool qk_norm = false;      // a norm of every query and key head, one scale of width head_dim each
 
   friend bool operator==(const AttentionShape&, const AttentionShape&) = default;
 };
@@ -29,20 +29,20 @@ struct AttentionShape {
 /// Feed-forward part of a block. Dense: experts == 0. Mixture of experts: `experts` of width `ffn`, `top_k` per token.
 struct MlpShape {
   int ffn = 0;
-  bool gated = false;         // SwiGLU: three matrices instead of two
+  bool gated = false;  // SwiGLU: three matrices instead of two
   bool bias = false;
   int experts = 0;
   int top_k = 0;
-  int shared_ffn = 0;         // width of experts that every token visits; 0 when there are none
+  int shared_ffn = 0;  // width of experts that every token visits; 0 when there are none
 
   friend bool operator==(const MlpShape&, const MlpShape&) = default;
 };
 
 /// A layer whose cost is stated instead of derived from a shape (state-space layers, adapters, ...).
 struct StatedLayer {
-  double parameters = 0.0;      // elements, before tensor parallelism
-  Flop forward;                 // one sample
-  Bytes saved;                  // one sample, kept from forward to backward
+  double parameters = 0.0;  // elements, before tensor parallelism
+  Flop forward;             // one sample
+  Bytes saved;              // one sample, kept from forward to backward
   friend bool operator==(const StatedLayer&, const StatedLayer&) = default;
 };
 
@@ -62,7 +62,7 @@ struct LayerKind {
 struct StateBytes {
   int parameter = 2;
   int gradient = 4;
-  int optimizer = 12;   // master weights and moments; the part that optimizer sharding divides
+  int optimizer = 12;  // master weights and moments; the part that optimizer sharding divides
 
   friend bool operator==(const StateBytes&, const StateBytes&) = default;
 };
@@ -70,13 +70,13 @@ struct StateBytes {
 /// The model to train. Layers are numbered 0 (embedding), 1..L (blocks), L+1 (head).
 struct ModelSpec {
   std::string name;
-  std::string family;              // gpt, llama, moe, custom
+  std::string family;  // gpt, llama, moe, custom
   std::vector<LayerKind> kinds;
-  std::vector<int> layers;         // for each layer the index of its kind; front is the embedding, back the head
+  std::vector<int> layers;  // for each layer the index of its kind; front is the embedding, back the head
   int hidden = 0;
   int sequence = 0;
   int vocabulary = 0;
-  int vocabulary_multiple = 128;   // the vocabulary is padded to a multiple of this times the TP degree
+  int vocabulary_multiple = 128;  // the vocabulary is padded to a multiple of this times the TP degree
   bool learned_positions = false;
   bool tied_embeddings = false;
   NormKind norm = NormKind::LayerNorm;

@@ -282,12 +282,9 @@ std::vector<OperatorCost> head_operators(const ModelSpec& model, const Sizes& si
 double norm_parameters(const ModelSpec& model) {
   const auto h = static_cast<double>(model.hidden);
   switch (model.norm) {
-    case NormKind::LayerNorm:
-      return 2.0 * h;
-    case NormKind::RmsNorm:
-      return h;
-    case NormKind::None:
-      return 0.0;
+    case NormKind::LayerNorm: return 2.0 * h;
+    case NormKind::RmsNorm: return h;
+    case NormKind::None: return 0.0;
   }
   return 0.0;
 }
@@ -353,12 +350,8 @@ std::vector<OperatorCost> layer_operators(const ModelSpec& model, const LayerKin
   const Sizes sizes = sizes_of(model, tensor_parallel, samples);
   std::vector<OperatorCost> operators;
   switch (kind.role) {
-    case LayerRole::Embedding:
-      operators.push_back(embedding_operator(model, sizes, tensor_parallel));
-      break;
-    case LayerRole::Head:
-      operators = head_operators(model, sizes, tensor_parallel);
-      break;
+    case LayerRole::Embedding: operators.push_back(embedding_operator(model, sizes, tensor_parallel)); break;
+    case LayerRole::Head: operators = head_operators(model, sizes, tensor_parallel); break;
     case LayerRole::Block:
       if (kind.attention) append_attention(operators, sizes, *kind.attention);
       if (kind.mlp) append_mlp(operators, sizes, kind);
@@ -408,10 +401,8 @@ double device_parameters(const ModelSpec& model, const LayerKind& kind, int tens
       const double positions = model.learned_positions ? static_cast<double>(model.sequence) * model.hidden : 0.0;
       return table + positions;
     }
-    case LayerRole::Head:
-      return table + norm_parameters(model);
-    case LayerRole::Block:
-      return block_parameters(model, kind, split, Experts::All);
+    case LayerRole::Head: return table + norm_parameters(model);
+    case LayerRole::Block: return block_parameters(model, kind, split, Experts::All);
   }
   return 0.0;
 }

@@ -41,8 +41,10 @@ std::string known_names(const std::string& name, const std::vector<std::string>&
   constexpr std::size_t kShown = 6;
   const std::string nearest = nearest_name(name, names);
   if (!nearest.empty()) return concat("did you mean \"", nearest, "\"?");
-  std::vector<std::string> shown(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(kShown, names.size())));
-  return concat("there are ", join(shown, ", "), names.size() > kShown ? concat(" and ", names.size() - kShown, " more") : "");
+  std::vector<std::string> shown(names.begin(),
+                                 names.begin() + static_cast<std::ptrdiff_t>(std::min(kShown, names.size())));
+  return concat("there are ", join(shown, ", "),
+                names.size() > kShown ? concat(" and ", names.size() - kShown, " more") : "");
 }
 
 class RuleChecks {
@@ -70,7 +72,8 @@ class RuleChecks {
   void check_names(const PlacementRule& rule, const char* what, const std::vector<std::string>& names,
                    const std::vector<std::string>& known) {
     for (const std::string& name : names) {
-      if (!is_in(known, name)) add(rule, concat("the cluster has no ", what, " \"", name, "\""), known_names(name, known));
+      if (!is_in(known, name))
+        add(rule, concat("the cluster has no ", what, " \"", name, "\""), known_names(name, known));
     }
   }
 
@@ -193,13 +196,15 @@ bool AllowedPlaces::may_use(const DevicePlace& place) const {
 
 int AllowedPlaces::device_count(int group) const {
   int count = 0;
-  for (const std::vector<int>& devices : usable_[static_cast<std::size_t>(group)]) count += static_cast<int>(devices.size());
+  for (const std::vector<int>& devices : usable_[static_cast<std::size_t>(group)])
+    count += static_cast<int>(devices.size());
   return count;
 }
 
 int AllowedPlaces::largest_node(int group) const {
   std::size_t most = 0;
-  for (const std::vector<int>& devices : usable_[static_cast<std::size_t>(group)]) most = std::max(most, devices.size());
+  for (const std::vector<int>& devices : usable_[static_cast<std::size_t>(group)])
+    most = std::max(most, devices.size());
   return static_cast<int>(most);
 }
 

@@ -32,7 +32,7 @@ struct PlacementRule {
   std::vector<std::string> nodes;
   std::vector<RuleDevice> devices;
   LayerChoice choice = LayerChoice::All;
-  LayerRange layers;                 // of LayerChoice::Range
+  LayerRange layers;  // of LayerChoice::Range
 
   friend bool operator==(const PlacementRule&, const PlacementRule&) = default;
 };
@@ -65,7 +65,7 @@ class AllowedPlaces {
     return usable_[static_cast<std::size_t>(group)][static_cast<std::size_t>(node)];
   }
   [[nodiscard]] bool may_use(const DevicePlace& place) const;
-  [[nodiscard]] int device_count(int group) const;   // usable ones
+  [[nodiscard]] int device_count(int group) const;  // usable ones
   /// Nodes with all devices usable.
   [[nodiscard]] int whole_nodes(int group) const { return whole_[static_cast<std::size_t>(group)]; }
   /// The most devices that a node has for stages.
@@ -79,8 +79,8 @@ class AllowedPlaces {
     LayerRange layers;
   };
   std::vector<Ban> bans_;
-  std::vector<std::vector<std::vector<int>>> usable_;   // [group][node]
-  std::vector<int> whole_;                              // [group]
+  std::vector<std::vector<std::vector<int>>> usable_;  // [group][node]
+  std::vector<int> whole_;                             // [group]
 };
 
 }  // namespace hpplan

@@ -61,7 +61,8 @@ void place_stage(const ClusterSpec& cluster, const DeviceIndex& index, const Sta
   if (stage.node_group < 0) {
     std::vector<std::string> known;
     for (const NodeGroup& group : cluster.node_groups) known.push_back(group.name);
-    differences.push_back({path + ".node_group", names.node_group, "one of " + join(known, ", "), "no such node group"});
+    differences.push_back(
+        {path + ".node_group", names.node_group, "one of " + join(known, ", "), "no such node group"});
   }
   stage.devices.clear();
   for (std::size_t d = 0; d < names.devices.size(); ++d) {

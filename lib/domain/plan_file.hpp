@@ -24,8 +24,8 @@ struct InputStamp {
 struct PlanProblem {
   InputStamp model;
   InputStamp cluster;
-  std::vector<std::string> profiles;   // names
-  std::string profile_digest;          // of all profiles together
+  std::vector<std::string> profiles;  // names
+  std::string profile_digest;         // of all profiles together
   Job job;
 };
 
@@ -40,8 +40,8 @@ struct DeviceName {
 /// Where a stage lies, as files name it.
 struct StagePlacement {
   std::string node_group;
-  std::vector<DeviceName> devices;     // TP groups are consecutive
-  std::vector<int> ranks;              // of `devices`, in the same order
+  std::vector<DeviceName> devices;  // TP groups are consecutive
+  std::vector<int> ranks;           // of `devices`, in the same order
 };
 
 /// What a plan file says besides what its parts already say.
@@ -64,10 +64,10 @@ struct PlanFile {
 
 /// Something in a plan that is not as it should be: `found` in the file where `expected` is right.
 struct Difference {
-  std::string field;      // path such as "pipelines[0].stages[1].forward_s"
+  std::string field;  // path such as "pipelines[0].stages[1].forward_s"
   std::string found;
   std::string expected;
-  std::string remark;     // why, where the two texts do not say it; may be empty
+  std::string remark;  // why, where the two texts do not say it; may be empty
 
   friend bool operator==(const Difference&, const Difference&) = default;
 };

@@ -30,7 +30,8 @@ double change_of(const PlanFile& file, const Alternative& alternative) {
 std::string certainty(const Alternative& alternative) {
   const double gap = *alternative.time / alternative.lower_bound - 1.0;
   if (gap < 5e-5) return "proved optimal";
-  return concat("at most ", fixed(gap * 100.0, 1), " % above its optimum", alternative.ended_early ? ", ended early" : "");
+  return concat("at most ", fixed(gap * 100.0, 1), " % above its optimum",
+                alternative.ended_early ? ", ended early" : "");
 }
 
 std::string stage_name(int pipeline, int stage) { return concat(pipeline, ".", stage); }
@@ -85,19 +86,21 @@ std::string explanation_text(const PlanFile& file, const Explanation& explanatio
   std::string text = concat(file.problem.model.name, " on ", file.problem.cluster.name, ", global batch ",
                             file.problem.job.global_batch, ": ", pretty(plan.iteration_time), "\n");
   const double change = explanation.again.time ? change_of(file, explanation.again) : 0.0;
-  text += concat("searched again: ", explanation.again.time ? concat(difference(change), ", ", certainty(explanation.again))
-                                                            : std::string("no plan in time"), "\n");
+  text += concat("searched again: ",
+                 explanation.again.time ? concat(difference(change), ", ", certainty(explanation.again))
+                                        : std::string("no plan in time"),
+                 "\n");
   text += "\nwhat binds\n";
   text += concat("  time    stage ", stage_name(explanation.slowest_pipeline, explanation.slowest_stage), ": ",
                  pretty(explanation.slowest_stage_time), " per micro-batch, ",
-                 share(explanation.slowest_stage_time / explanation.mean_stage_time - 1.0), " above the mean; one layer is ",
-                 pretty(explanation.layer_time), ", ", share(explanation.layer_time / explanation.slowest_stage_time),
-                 " of it\n");
+                 share(explanation.slowest_stage_time / explanation.mean_stage_time - 1.0),
+                 " above the mean; one layer is ", pretty(explanation.layer_time), ", ",
+                 share(explanation.layer_time / explanation.slowest_stage_time), " of it\n");
   text += concat("  memory  stage ", stage_name(explanation.tight_pipeline, explanation.tight_stage), ": ",
                  pretty(explanation.free_memory), " free\n");
   text += concat("  batch   one micro-batch more on pipeline ", explanation.slowest_pipeline, " is ",
-                 pretty(explanation.slowest_stage_time), ", ", share(explanation.slowest_stage_time / plan.iteration_time),
-                 " of the iteration\n");
+                 pretty(explanation.slowest_stage_time), ", ",
+                 share(explanation.slowest_stage_time / plan.iteration_time), " of the iteration\n");
   text += concat("  after   gradient sync ", share(plan.gradient_sync_time / plan.iteration_time), ", optimizer ",
                  share(plan.optimizer_time / plan.iteration_time), "\n");
   if (explanation.parts) text += parts_text(file, *explanation.parts);
@@ -106,8 +109,8 @@ std::string explanation_text(const PlanFile& file, const Explanation& explanatio
     text += concat("  ", census.device_type, ": of ", census.options, " stage options ", census.memory,
                    " do not fit in memory, ", census.recompute, " only with recomputation\n");
   }
-  text += concat("  ", explanation.branches, " parts of the search space, ", explanation.skipped, " dropped by a bound; ",
-                 explanation.candidates, " sets of pipelines scored\n");
+  text += concat("  ", explanation.branches, " parts of the search space, ", explanation.skipped,
+                 " dropped by a bound; ", explanation.candidates, " sets of pipelines scored\n");
   if (!explanation.alternatives.empty()) text += alternatives_text(file, explanation);
   return text;
 }
@@ -140,9 +143,8 @@ std::string explanation_json(const PlanFile& file, const Explanation& explanatio
                                 {"memory", census.memory},
                                 {"only_with_recompute", census.recompute}});
   }
-  json["search"] = {{"branches", explanation.branches},
-                    {"skipped", explanation.skipped},
-                    {"candidates", explanation.candidates}};
+  json["search"] = {
+      {"branches", explanation.branches}, {"skipped", explanation.skipped}, {"candidates", explanation.candidates}};
   json["alternatives"] = nlohmann::ordered_json::array();
   for (const Alternative& alternative : explanation.alternatives) {
     json["alternatives"].push_back(alternative_json(file, alternative));

@@ -26,9 +26,9 @@ const ExportTarget& export_target(const std::string& name) {
     names.emplace_back(target.name);
   }
   const std::string nearest = nearest_name(name, names);
-  throw InputError(Diagnostic{"", 0, 0, "--to", concat("unknown target \"", name, "\""),
-                              nearest.empty() ? concat("targets: ", join(names, ", "))
-                                              : concat("did you mean \"", nearest, "\"?")});
+  throw InputError(
+      Diagnostic{"", 0, 0, "--to", concat("unknown target \"", name, "\""),
+                 nearest.empty() ? concat("targets: ", join(names, ", ")) : concat("did you mean \"", nearest, "\"?")});
 }
 
 std::string to_text(const ExportChange& change) {

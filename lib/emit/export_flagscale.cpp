@@ -91,10 +91,11 @@ std::string recompute_text(const OnePipeline& pipeline, const ModelSpec& model) 
   int most = 0;
   for (const StagePlan& stage : pipeline.stages) most = std::max(most, detail::full_recompute_count(stage, model));
   if (most == 0) return "";
-  return concat("  recompute:\n    recompute_granularity: full\n    recompute_method: block\n    recompute_num_layers: ",
-                most, "\n    recompute_granularity_per_stage_micro_batch: ", recompute_rows(pipeline, model, 1),
-                "\n    recompute_method_per_stage_micro_batch: ", recompute_rows(pipeline, model, 1),
-                "\n    recompute_num_layers_per_stage_micro_batch: ", recompute_rows(pipeline, model, -1), "\n");
+  return concat(
+      "  recompute:\n    recompute_granularity: full\n    recompute_method: block\n    recompute_num_layers: ", most,
+      "\n    recompute_granularity_per_stage_micro_batch: ", recompute_rows(pipeline, model, 1),
+      "\n    recompute_method_per_stage_micro_batch: ", recompute_rows(pipeline, model, 1),
+      "\n    recompute_num_layers_per_stage_micro_batch: ", recompute_rows(pipeline, model, -1), "\n");
 }
 
 std::string hetero_text(const OnePipeline& pipeline, const ModelSpec& model, Labels labels) {
@@ -147,7 +148,8 @@ std::string device_choices(const std::vector<LaunchTable::Run>& runs) {
     bool plain = true;
     for (std::size_t i = 0; i < run.devices.size(); ++i) plain = plain && run.devices[i] == static_cast<int>(i);
     if (plain) continue;
-    text += concat("      ", run.node, ":\n        CUDA_VISIBLE_DEVICES: \"", detail::numbers(run.devices, ","), "\"\n");
+    text +=
+        concat("      ", run.node, ":\n        CUDA_VISIBLE_DEVICES: \"", detail::numbers(run.devices, ","), "\"\n");
   }
   return text.empty() ? "" : concat("    node_specific:\n", text);
 }
@@ -157,7 +159,8 @@ std::string hostfile_text(const std::vector<LaunchTable::Run>& runs, const OnePi
   for (const LaunchTable::Run& run : runs) {
     int stage = 0;
     int last = static_cast<int>(pipeline.stages.front().devices.size());
-    while (run.first_rank >= last) last += static_cast<int>(pipeline.stages[static_cast<std::size_t>(++stage)].devices.size());
+    while (run.first_rank >= last)
+      last += static_cast<int>(pipeline.stages[static_cast<std::size_t>(++stage)].devices.size());
     text += concat(run.node, " slots=", run.devices.size(), " type=", label_of(labels, stage), "\n");
   }
   return text;
@@ -197,11 +200,12 @@ ExportResult export_flagscale(const ExportRequest& request) {
   train += model_text(pipeline, request.model, *block) + "data: {}\n";
 
   ExportResult result;
-  const std::string run = concat("defaults:\n  - train: hetero\n  - _self_\n\nexperiment:\n  exp_name: hpplan\n"
-                                 "  exp_dir: ./outputs\n  task:\n    type: train\n    backend: megatron\n"
-                                 "    entrypoint: ./flagscale/train/train_gpt.py\n  runner:\n    hostfile: ./hostfile\n"
-                                 "    rdzv_backend: static\n  envs:\n    CUDA_DEVICE_MAX_CONNECTIONS: 1\n",
-                                 device_choices(runs), "\naction: run\n");
+  const std::string run = concat(
+      "defaults:\n  - train: hetero\n  - _self_\n\nexperiment:\n  exp_name: hpplan\n"
+      "  exp_dir: ./outputs\n  task:\n    type: train\n    backend: megatron\n"
+      "    entrypoint: ./flagscale/train/train_gpt.py\n  runner:\n    hostfile: ./hostfile\n"
+      "    rdzv_backend: static\n  envs:\n    CUDA_DEVICE_MAX_CONNECTIONS: 1\n",
+      device_choices(runs), "\naction: run\n");
   result.files = {{"config.yaml", run},
                   {"train/hetero.yaml", train},
                   {"hostfile", hostfile_text(runs, pipeline, labels)},

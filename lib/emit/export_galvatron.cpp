@@ -17,12 +17,13 @@ void check_stages(const OnePipeline& pipeline, const ModelSpec& model, Refusals&
   for (int s = 0; s < pipeline.stage_count(); ++s) {
     const StagePlan& stage = pipeline.stages[static_cast<std::size_t>(s)];
     if (stage.devices.size() != devices) {
-      refusals.add(0, s, "devices", concat(stage.devices.size(), " devices, but stage 0 has ", devices,
-                                           "; all stages have as many"),
+      refusals.add(0, s, "devices",
+                   concat(stage.devices.size(), " devices, but stage 0 has ", devices, "; all stages have as many"),
                    "export --to flagscale or --to torch carries stages of different size");
     }
     if (detail::blocks_of(stage, model).size() == 0) {
-      refusals.add(0, s, "layers", "no transformer layer on this stage", "export --to megatron or --to torch carries it");
+      refusals.add(0, s, "layers", "no transformer layer on this stage",
+                   "export --to megatron or --to torch carries it");
     }
   }
   const StagePlan& last = pipeline.stages.back();

@@ -23,9 +23,10 @@ std::vector<PipelinePlan> without_replicas(const std::vector<PipelinePlan>& pipe
       const int here = pipelines[i].stages[s].data_parallel;
       if (here == replicas) continue;
       equal = false;
-      refusals.add(static_cast<int>(i), static_cast<int>(s), "data_parallel",
-                   concat(here, ", but stage 0 has ", replicas, "; the replicas of a pipeline are pipelines of their own"),
-                   "export --to torch or --to flagscale carries replicas per stage");
+      refusals.add(
+          static_cast<int>(i), static_cast<int>(s), "data_parallel",
+          concat(here, ", but stage 0 has ", replicas, "; the replicas of a pipeline are pipelines of their own"),
+          "export --to torch or --to flagscale carries replicas per stage");
     }
     for (int replica = 0; equal && replica < replicas; ++replica) {
       PipelinePlan& copy = single.emplace_back(pipelines[i]);
@@ -64,7 +65,8 @@ struct Slots {
   std::vector<int> unused;   // ranks
 };
 
-Slots slots_of(const std::vector<PipelinePlan>& pipelines, const ClusterSpec& cluster, const std::vector<DevicePlace>& idle) {
+Slots slots_of(const std::vector<PipelinePlan>& pipelines, const ClusterSpec& cluster,
+               const std::vector<DevicePlace>& idle) {
   Slots slots;
   for (const PipelinePlan& pipeline : pipelines) {
     for (const StagePlan& stage : pipeline.stages) slots.width = std::max(slots.width, stage.tensor_parallel);
@@ -115,10 +117,12 @@ std::string recompute_text(const std::vector<PipelinePlan>& pipelines, const Mod
     lists.push_back(concat("[", detail::numbers(indices), "]"));
   }
   if (!any) return "";
-  return concat("  recompute:\n    recompute_granularity: full\n    recompute_layer_idxs_list: [", join(lists, ", "), "]\n");
+  return concat("  recompute:\n    recompute_granularity: full\n    recompute_layer_idxs_list: [", join(lists, ", "),
+                "]\n");
 }
 
-std::string strategy_text(const ExportRequest& request, const std::vector<PipelinePlan>& pipelines, const Slots& slots) {
+std::string strategy_text(const ExportRequest& request, const std::vector<PipelinePlan>& pipelines,
+                          const Slots& slots) {
   std::size_t depth = 0;
   std::vector<int> micro_batches;
   std::vector<int> sequences;
@@ -176,7 +180,8 @@ ExportResult export_hetu(const ExportRequest& request) {
 
   const Slots slots = slots_of(pipelines, request.cluster, request.plan.idle_devices);
   ExportResult result;
-  result.files = {{"strategy.yaml", strategy_text(request, pipelines, slots)}, {"devices.tsv", device_text(request.cluster)}};
+  result.files = {{"strategy.yaml", strategy_text(request, pipelines, slots)},
+                  {"devices.tsv", device_text(request.cluster)}};
   result.changes = work.changes();
   result.notes.push_back(concat("set the trainer's micro_batch_size to ", pipelines.front().micro_batch));
   if (!slots.unused.empty()) {

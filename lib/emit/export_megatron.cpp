@@ -19,8 +19,8 @@ namespace {
 
 /// What the recompute arguments of one process say.
 struct RecomputePolicy {
-  int whole_layers = 0;               // first layers of a stage that are recomputed as a whole
-  std::vector<std::string> modules;   // selective recomputation, the same in every layer
+  int whole_layers = 0;              // first layers of a stage that are recomputed as a whole
+  std::vector<std::string> modules;  // selective recomputation, the same in every layer
 
   friend bool operator==(const RecomputePolicy&, const RecomputePolicy&) = default;
 };
@@ -46,8 +46,8 @@ std::optional<std::vector<std::string>> modules_of(const std::set<std::string>& 
   std::vector<std::string> modules;
   rest.erase("context");
   const bool fused = kind.attention && kind.attention->fused;
-  std::vector<std::string> core = fused ? std::vector<std::string>{"attention"}
-                                        : std::vector<std::string>{"score", "softmax"};
+  std::vector<std::string> core =
+      fused ? std::vector<std::string>{"attention"} : std::vector<std::string>{"score", "softmax"};
   if (!fused && kind.attention && kind.attention->dropout) core.emplace_back("dropout");
   if (std::all_of(core.begin(), core.end(), [&](const std::string& name) { return rest.contains(name); })) {
     for (const std::string& name : core) rest.erase(name);
@@ -272,8 +272,8 @@ std::vector<ExportFile> node_files(const ExportRequest& request, const OnePipeli
       const auto known = std::find_if(stage_of_node.begin(), stage_of_node.end(),
                                       [&](const auto& entry) { return entry.first == node; });
       if (known != stage_of_node.end()) {
-        refusals.add(0, s, "devices", concat("node ", node, " also serves stage ", known->second,
-                                             ", and one file holds for a node"),
+        refusals.add(0, s, "devices",
+                     concat("node ", node, " also serves stage ", known->second, ", and one file holds for a node"),
                      "plan with --whole-nodes");
         continue;
       }
@@ -322,7 +322,8 @@ ExportResult export_megatron(const ExportRequest& request) {
     refusals.finish();
   } else if (!policy && work.allowed()) {
     policy = best_common_policy(work, request.model);
-    if (policy) work.accept(with_policy(work.pipelines(), *policy, request.model), "one recompute policy for all stages");
+    if (policy)
+      work.accept(with_policy(work.pipelines(), *policy, request.model), "one recompute policy for all stages");
   }
   if (!policy && result.files.empty()) refuse_recompute(pipeline, request.model, request.per_node, refusals);
   refusals.finish();

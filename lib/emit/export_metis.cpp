@@ -35,10 +35,9 @@ ExportResult export_metis(const ExportRequest& request) {
     strategies.push_back(concat("(", stage.data_parallel, ", ", stage.tensor_parallel, ")"));
     partition.push_back(stage.layers.last);
   }
-  const std::string text = concat(
-      "1, ", significant(request.plan.iteration_time.value() * 1e3, 8), ", (", join(types, ", "), "), [",
-      detail::numbers(groups), "], [", join(strategies, ", "), "], ", pipeline.micro_batches, ", [",
-      detail::numbers(partition), "]\n");
+  const std::string text = concat("1, ", significant(request.plan.iteration_time.value() * 1e3, 8), ", (",
+                                  join(types, ", "), "), [", detail::numbers(groups), "], [", join(strategies, ", "),
+                                  "], ", pipeline.micro_batches, ", [", detail::numbers(partition), "]\n");
   ExportResult result;
   result.files = {{"metis.txt", text},
                   detail::LaunchTable(request.cluster, detail::places_of(pipeline.stages)).rank_file()};

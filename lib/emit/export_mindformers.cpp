@@ -92,7 +92,8 @@ Counts counts_of(const OnePipeline& pipeline, const ModelSpec& model) {
 std::string recompute_text(const Counts& counts) {
   std::string text = "recompute_config:\n";
   const auto whole = counts.find("");
-  text += whole == counts.end() ? "  recompute: false\n" : concat("  recompute: [", detail::numbers(whole->second), "]\n");
+  text +=
+      whole == counts.end() ? "  recompute: false\n" : concat("  recompute: [", detail::numbers(whole->second), "]\n");
   std::string cells;
   for (const auto& [pattern, per_stage] : counts) {
     if (!pattern.empty()) cells += concat("    '", pattern, "': [", detail::numbers(per_stage), "]\n");
@@ -122,13 +123,13 @@ ExportResult export_mindformers(const ExportRequest& request) {
   for (const StagePlan& stage : pipeline.stages) {
     offset.push_back(detail::blocks_of(stage, request.model).size() - even);
   }
-  std::string text = concat("parallel_config:\n  data_parallel: ", first.data_parallel,
-                            "\n  model_parallel: ", first.tensor_parallel, "\n  pipeline_stage: ", pipeline.stage_count(),
-                            "\n  micro_batch_num: ", pipeline.micro_batches, "\n");
+  std::string text =
+      concat("parallel_config:\n  data_parallel: ", first.data_parallel, "\n  model_parallel: ", first.tensor_parallel,
+             "\n  pipeline_stage: ", pipeline.stage_count(), "\n  micro_batch_num: ", pipeline.micro_batches, "\n");
   text += recompute_text(counts_of(pipeline, request.model));
   text += concat("runner_config:\n  batch_size: ", pipeline.micro_batch / first.data_parallel, "\n");
-  text += concat("model:\n  model_config:\n    num_layers: ", request.model.block_count(),
-                 "\n    offset: [", detail::numbers(offset), "]\n");
+  text += concat("model:\n  model_config:\n    num_layers: ", request.model.block_count(), "\n    offset: [",
+                 detail::numbers(offset), "]\n");
   ExportResult result;
   result.files = {{"mindformers.yaml", text},
                   detail::LaunchTable(request.cluster, detail::places_of(pipeline.stages)).rank_file()};

@@ -39,10 +39,11 @@ ExportResult export_slurm(const ExportRequest& request) {
   std::string text = "#!/bin/bash\n";
   text += concat("#SBATCH --job-name=hpplan\n#SBATCH --nodes=", nodes.size(), "\n#SBATCH --nodelist=", join(nodes, ","),
                  "\n#SBATCH --ntasks-per-node=1\n#SBATCH --exclusive\n");
-  text += "# Submit from this folder: TRAIN='python train.py --manifest manifest.json' sbatch job.sbatch\n"
-          "set -euo pipefail\n"
-          ": \"${TRAIN:?set TRAIN to the command that every rank runs}\"\n"
-          "export TRAIN\n";
+  text +=
+      "# Submit from this folder: TRAIN='python train.py --manifest manifest.json' sbatch job.sbatch\n"
+      "set -euo pipefail\n"
+      ": \"${TRAIN:?set TRAIN to the command that every rank runs}\"\n"
+      "export TRAIN\n";
   text += concat("export WORLD_SIZE=", launch.world_size(), "\nexport MASTER_ADDR=", nodes.front(),
                  "\nexport MASTER_PORT=${MASTER_PORT:-29500}\n");
   text += "srun --kill-on-bad-exit=1 bash \"$SLURM_SUBMIT_DIR/run_node.sh\"\n";

@@ -33,7 +33,8 @@ char letter_of(OpKind kind) {
 Schedule schedule_of(const PipelinePlan& pipeline, int number, Refusals& refusals) {
   const ScheduleFamily& family = schedule_family(pipeline.schedule);
   if (family.arrangement != Arrangement::OnePerDevice || family.stepping != Stepping::Synchronous) {
-    refusals.add(number, -1, "schedule", concat("\"", pipeline.schedule, "\" has several stages per device or weight versions"),
+    refusals.add(number, -1, "schedule",
+                 concat("\"", pipeline.schedule, "\" has several stages per device or weight versions"),
                  "plan with --schedule 1f1b, gpipe or zb-h1");
     return {};
   }
@@ -131,7 +132,8 @@ ExportResult export_torch(const ExportRequest& request) {
   manifest["gradient_sync"] = gradient_json(request, launch);
   result.files.push_back({"manifest.json", manifest.dump(2) + "\n"});
   result.files.push_back(launch.rank_file());
-  result.notes.emplace_back("use a mean loss per micro-batch, scale_grads=False, and multiply gradients by gradient_weight");
+  result.notes.emplace_back(
+      "use a mean loss per micro-batch, scale_grads=False, and multiply gradients by gradient_weight");
   return result;
 }
 

@@ -58,8 +58,9 @@ std::string kind_text(const LayerKind& kind) {
   std::string text = concat("  ", scalar(kind.name), ":\n");
   if (kind.attention) text += concat("    attention: {", attention_fields(*kind.attention), "}\n");
   if (kind.stated) {
-    text += concat("    stated: {parameters: ", fixed(kind.stated->parameters, 0), ", forward: ",
-                   fixed(kind.stated->forward.value(), 0), " FLOP, saved: ", kind.stated->saved.count(), " B}\n");
+    text += concat("    stated: {parameters: ", fixed(kind.stated->parameters, 0),
+                   ", forward: ", fixed(kind.stated->forward.value(), 0), " FLOP, saved: ", kind.stated->saved.count(),
+                   " B}\n");
   }
   if (kind.mlp) text += concat("    mlp: {", mlp_fields(*kind.mlp), "}\n");
   return text;
@@ -71,7 +72,8 @@ std::string layers_text(const ModelSpec& model) {
   const int end = model.layer_count() - 1;
   for (int layer = 1; layer < end;) {
     int last = layer;
-    while (last < end && model.layers[static_cast<std::size_t>(last)] == model.layers[static_cast<std::size_t>(layer)]) ++last;
+    while (last < end && model.layers[static_cast<std::size_t>(last)] == model.layers[static_cast<std::size_t>(layer)])
+      ++last;
     text += concat("  - {repeat: ", last - layer, ", layers: [", scalar(model.kind_of(layer).name), "]}\n");
     layer = last;
   }
@@ -96,8 +98,8 @@ std::string plain_fields(std::string fields) {
 }
 
 std::string link_text(const char* key, const Link& link) {
-  return concat("    ", key, ": {bandwidth: ", shortest(link.bandwidth.value()), " B/s, latency: ",
-                shortest(link.latency.value()), " s}\n");
+  return concat("    ", key, ": {bandwidth: ", shortest(link.bandwidth.value()),
+                " B/s, latency: ", shortest(link.latency.value()), " s}\n");
 }
 
 /// Links between groups where they are not what a reader would take: the slower of both groups' inter-node links.
@@ -111,8 +113,8 @@ std::string group_links_text(const ClusterSpec& cluster) {
       const Link usual{std::min(here.bandwidth, there.bandwidth), std::max(here.latency, there.latency)};
       if (link == usual) continue;
       text += concat("  - {between: [", scalar(cluster.node_groups[a].name), ", ", scalar(cluster.node_groups[b].name),
-                     "], bandwidth: ", shortest(link.bandwidth.value()), " B/s, latency: ", shortest(link.latency.value()),
-                     " s}\n");
+                     "], bandwidth: ", shortest(link.bandwidth.value()),
+                     " B/s, latency: ", shortest(link.latency.value()), " s}\n");
     }
   }
   return text.empty() ? "" : "links:\n" + text;
@@ -159,9 +161,9 @@ std::string cluster_yaml(const ClusterSpec& cluster, const std::vector<std::stri
   std::string types;
   for (const DeviceType& type : cluster.device_types) {
     if (std::find(known_types.begin(), known_types.end(), type.name) != known_types.end()) continue;
-    types += concat("  - {name: ", scalar(type.name), ", memory: ", type.memory.count(), " B, peak: ",
-                    shortest(type.peak.value()), " FLOPS, memory_bandwidth: ", shortest(type.memory_bandwidth.value()),
-                    " B/s}\n");
+    types += concat("  - {name: ", scalar(type.name), ", memory: ", type.memory.count(),
+                    " B, peak: ", shortest(type.peak.value()),
+                    " FLOPS, memory_bandwidth: ", shortest(type.memory_bandwidth.value()), " B/s}\n");
   }
   std::string text = concat(comments(notes), "name: ", scalar(cluster.name), "\n");
   if (!types.empty()) text += "device_types:\n" + types;

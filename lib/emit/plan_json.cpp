@@ -20,12 +20,12 @@ Json limit_json(const CountLimit& limit) {
 
 Json constraints_json(const Constraints& constraints) {
   Json json{{"pipelines", limit_json(constraints.pipelines)},
-          {"stages", limit_json(constraints.stages)},
-          {"tensor_parallel", constraints.tensor_parallel},
-          {"tensor_parallel_across_nodes", constraints.tensor_parallel_across_nodes},
-          {"whole_nodes", constraints.whole_nodes},
-          {"type_pure", constraints.type_pure},
-          {"allow_recompute", constraints.allow_recompute}};
+            {"stages", limit_json(constraints.stages)},
+            {"tensor_parallel", constraints.tensor_parallel},
+            {"tensor_parallel_across_nodes", constraints.tensor_parallel_across_nodes},
+            {"whole_nodes", constraints.whole_nodes},
+            {"type_pure", constraints.type_pure},
+            {"allow_recompute", constraints.allow_recompute}};
   for (const PlacementRule& rule : constraints.placement) json[to_text(rule.kind)].push_back(to_text(rule));
   return json;
 }
@@ -33,17 +33,17 @@ Json constraints_json(const Constraints& constraints) {
 Json problem_json(const PlanProblem& problem) {
   const Job& job = problem.job;
   Json json{{"model", stamp_json(problem.model)},
-          {"cluster", stamp_json(problem.cluster)},
-          {"profile", {{"names", problem.profiles}, {"digest", problem.profile_digest}}},
-          {"global_batch", job.global_batch},
-          {"tolerance", job.tolerance},
-          {"micro_batch", job.micro_batches},
-          {"schedule", job.schedules},
-          {"memory_margin_bytes", job.memory_margin.count()},
-          {"framework_overhead_bytes", job.framework_overhead.count()},
-          {"optimizer_sharding", to_text(job.optimizer_sharding)},
-          {"overlap_gradient_sync", job.overlap_gradient_sync},
-          {"constraints", constraints_json(job.constraints)}};
+            {"cluster", stamp_json(problem.cluster)},
+            {"profile", {{"names", problem.profiles}, {"digest", problem.profile_digest}}},
+            {"global_batch", job.global_batch},
+            {"tolerance", job.tolerance},
+            {"micro_batch", job.micro_batches},
+            {"schedule", job.schedules},
+            {"memory_margin_bytes", job.memory_margin.count()},
+            {"framework_overhead_bytes", job.framework_overhead.count()},
+            {"optimizer_sharding", to_text(job.optimizer_sharding)},
+            {"overlap_gradient_sync", job.overlap_gradient_sync},
+            {"constraints", constraints_json(job.constraints)}};
   if (job.max_drift) json["max_drift"] = *job.max_drift;
   return json;
 }
@@ -78,14 +78,10 @@ Json recompute_json(const std::vector<RecomputeRange>& ranges) {
 }
 
 Json memory_json(const StageMemory& memory, Bytes capacity) {
-  return {{"parameters", memory.parameters.count()},
-          {"gradients", memory.gradients.count()},
-          {"optimizer", memory.optimizer.count()},
-          {"activations", memory.activations.count()},
-          {"workspace", memory.workspace.count()},
-          {"other", memory.other.count()},
-          {"total", memory.total().count()},
-          {"capacity", capacity.count()}};
+  return {{"parameters", memory.parameters.count()}, {"gradients", memory.gradients.count()},
+          {"optimizer", memory.optimizer.count()},   {"activations", memory.activations.count()},
+          {"workspace", memory.workspace.count()},   {"other", memory.other.count()},
+          {"total", memory.total().count()},         {"capacity", capacity.count()}};
 }
 
 Json chunks_json(const std::vector<ChunkPlan>& chunks, int layer_count) {
@@ -132,7 +128,8 @@ Json pipelines_json(const PlanFile& file) {
     const PipelinePlan& pipeline = file.plan.pipelines[p];
     Json stages = Json::array();
     for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
-      stages.push_back(stage_json(pipeline, pipeline.stages[s], file.placements[p][s], s + 1 == pipeline.stages.size()));
+      stages.push_back(
+          stage_json(pipeline, pipeline.stages[s], file.placements[p][s], s + 1 == pipeline.stages.size()));
     }
     Json entry{{"micro_batch", pipeline.micro_batch},
                {"micro_batches", pipeline.micro_batches},

@@ -69,8 +69,8 @@ std::string asynchronous_text(const PipelinePlan& pipeline) {
   if (pipeline.accumulation == 0) return "";
   int drift = 0;
   for (const StagePlan& stage : pipeline.stages) drift = std::max(drift, stage.drift);
-  return concat(", steady state: an update every ", pipeline.accumulation, " micro-batches, drift at most ", drift, ", ",
-                significant(steady_samples_per_second(pipeline), 4), " samples/s");
+  return concat(", steady state: an update every ", pipeline.accumulation, " micro-batches, drift at most ", drift,
+                ", ", significant(steady_samples_per_second(pipeline), 4), " samples/s");
 }
 
 /// Width or height of a picture, from its first tag.
@@ -92,15 +92,16 @@ PlanSimulation simulate_plan(const PlanFile& file) {
 }
 
 std::string plan_simulation_text(const PlanFile& file, const PlanSimulation& run) {
-  std::string out = concat("iteration ", pretty(run.iteration_time), ": pipelines ", pretty(run.pipeline_time),
-                           ", gradient sync ", pretty(file.plan.gradient_sync_time), ", optimizer ",
-                           pretty(file.plan.optimizer_time), "\n");
+  std::string out =
+      concat("iteration ", pretty(run.iteration_time), ": pipelines ", pretty(run.pipeline_time), ", gradient sync ",
+             pretty(file.plan.gradient_sync_time), ", optimizer ", pretty(file.plan.optimizer_time), "\n");
   for (std::size_t p = 0; p < run.pipelines.size(); ++p) {
     const PipelinePlan& pipeline = file.plan.pipelines[p];
     const PipelineSimulation& simulation = run.pipelines[p].planned.simulation;
-    out += concat("\npipeline ", p, ": ", pipeline.schedule, ", ", pipeline.micro_batches, " micro-batches of ",
-                  pipeline.micro_batch, ", ", pretty(simulation.makespan), ", bubble ", percent(run.pipelines[p].bubble),
-                  asynchronous_text(pipeline), "\n  stage        busy        idle  in flight  memory GiB\n");
+    out +=
+        concat("\npipeline ", p, ": ", pipeline.schedule, ", ", pipeline.micro_batches, " micro-batches of ",
+               pipeline.micro_batch, ", ", pretty(simulation.makespan), ", bubble ", percent(run.pipelines[p].bubble),
+               asynchronous_text(pipeline), "\n  stage        busy        idle  in flight  memory GiB\n");
     for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
       const StagePlan& stage = pipeline.stages[s];
       const int peak = simulation.peak_in_flight[s];
@@ -142,13 +143,18 @@ std::string plan_trace_json(const PlanFile& file, const PlanSimulation& run) {
   Json trace = Json::parse(trace_json(traced, kMicroseconds));
   const int process = static_cast<int>(traced.size());
   Json& events = trace["traceEvents"];
-  events.push_back({{"ph", "M"}, {"name", "process_name"}, {"pid", process}, {"tid", 0},
-                    {"args", {{"name", "all devices"}}}});
+  events.push_back(
+      {{"ph", "M"}, {"name", "process_name"}, {"pid", process}, {"tid", 0}, {"args", {{"name", "all devices"}}}});
   Seconds start = run.pipeline_time;
   const auto add = [&](const char* name, Seconds time) {
     if (time > Seconds{0.0}) {
-      events.push_back({{"ph", "X"}, {"name", name}, {"cat", "iteration"}, {"pid", process}, {"tid", 0},
-                        {"ts", start.value() * kMicroseconds}, {"dur", time.value() * kMicroseconds}});
+      events.push_back({{"ph", "X"},
+                        {"name", name},
+                        {"cat", "iteration"},
+                        {"pid", process},
+                        {"tid", 0},
+                        {"ts", start.value() * kMicroseconds},
+                        {"dur", time.value() * kMicroseconds}});
     }
     start += time;
   };
@@ -164,11 +170,11 @@ std::string plan_timeline_svg(const PlanFile& file, const PlanSimulation& run) {
   const Seconds synced = drained + file.plan.gradient_sync_time;
   TimelineFrame frame;
   frame.end = synced + file.plan.optimizer_time;
-  if (file.plan.gradient_sync_time > Seconds{}) frame.tails.push_back({drained, synced, "gradient All-Reduce", "#b03a6f"});
+  if (file.plan.gradient_sync_time > Seconds{})
+    frame.tails.push_back({drained, synced, "gradient All-Reduce", "#b03a6f"});
   if (file.plan.optimizer_time > Seconds{}) frame.tails.push_back({synced, frame.end, "optimizer", "#6d5a3f"});
   for (const SimulatedPipeline& pipeline : run.pipelines) {
-    frame.chart_width =
-        std::max(frame.chart_width, timeline_width(pipeline.schedule, pipeline.simulation, frame.end));
+    frame.chart_width = std::max(frame.chart_width, timeline_width(pipeline.schedule, pipeline.simulation, frame.end));
   }
   // A screen or two: numbers of short ops are left out rather than the picture made too wide to be seen as one.
   constexpr double kMostPixels = 3600.0;

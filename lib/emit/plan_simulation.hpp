@@ -12,9 +12,9 @@ namespace hpplan {
 /// One pipeline of a plan, run op by op from the stage and link times that the plan file states.
 struct SimulatedPipeline {
   Schedule schedule;
-  Simulation simulation;   // one step, from empty to empty: what the pictures show
-  PlannedRun planned;      // what the plan counts: of asynchronous schedules the steady state
-  double bubble = 0.0;   // idle share of the pipeline's devices, each stage counted with its devices
+  Simulation simulation;  // one step, from empty to empty: what the pictures show
+  PlannedRun planned;     // what the plan counts: of asynchronous schedules the steady state
+  double bubble = 0.0;    // idle share of the pipeline's devices, each stage counted with its devices
 };
 
 /// A whole iteration: all pipelines at once, then what the All-Reduce leaves exposed, then the optimizer.

@@ -33,14 +33,10 @@ std::string plain(double value, int digits) {
 
 const char* to_text(WeightVersions versions) {
   switch (versions) {
-    case WeightVersions::Synchronous:
-      return "synchronous";
-    case WeightVersions::Latest:
-      return "latest";
-    case WeightVersions::Stashed:
-      return "stashed";
-    case WeightVersions::DoubleBuffered:
-      return "double-buffered";
+    case WeightVersions::Synchronous: return "synchronous";
+    case WeightVersions::Latest: return "latest";
+    case WeightVersions::Stashed: return "stashed";
+    case WeightVersions::DoubleBuffered: return "double-buffered";
   }
   return "";
 }

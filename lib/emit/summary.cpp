@@ -76,8 +76,8 @@ std::string devices_text(const std::vector<DeviceName>& devices, std::size_t lim
   for (const auto& [node, numbers] : nodes) parts.push_back(node + ":" + compact(numbers));
   const std::string all = join(parts, " ");
   if (nodes.size() == 1 && all.size() <= limit) return all;
-  const bool alike = std::all_of(nodes.begin(), nodes.end(),
-                                 [&](const auto& node) { return node.second == nodes.front().second; });
+  const bool alike =
+      std::all_of(nodes.begin(), nodes.end(), [&](const auto& node) { return node.second == nodes.front().second; });
   if (nodes.size() < 2 || !alike) return all.size() <= limit ? all : all.substr(0, limit - 3) + "...";
   // "b2-0..3:0-7": the last name without what it shares with the first up to a dash.
   const std::string& first = nodes.front().first;
@@ -93,9 +93,8 @@ std::string recompute_text(const StagePlan& stage) {
   for (const RecomputeRange& range : stage.recompute) layers[range.operators] += range.layers.size();
   std::vector<std::string> parts;
   for (const auto& [operators, count] : layers) {
-    const std::string what = operators.size() > 3
-                                 ? concat(operators.front(), "..", operators.back())
-                                 : join(operators, "+");
+    const std::string what =
+        operators.size() > 3 ? concat(operators.front(), "..", operators.back()) : join(operators, "+");
     parts.push_back(concat(count, "x ", what));
   }
   const std::string text = join(parts, ", ");
@@ -133,10 +132,9 @@ void add_stages(const PlanFile& file, std::size_t p, Table& table) {
     const StagePlan& stage = pipeline.stages[s];
     const bool is_tight = tight == std::pair{p, s};
     table.add({concat(p, ".", s), devices_text(file.placements[p][s].devices, 24), layers_text(stage.layers),
-               concat(stage.tensor_parallel), concat(stage.data_parallel), recompute_text(stage),
-               pretty(stage.forward), pretty(stage.backward),
-               s + 1 < pipeline.stages.size() ? pretty(stage.link) : "", concat(stage.in_flight),
-               concat(gibibytes(stage.memory.total()), " / ", gibibytes(stage.capacity)),
+               concat(stage.tensor_parallel), concat(stage.data_parallel), recompute_text(stage), pretty(stage.forward),
+               pretty(stage.backward), s + 1 < pipeline.stages.size() ? pretty(stage.link) : "",
+               concat(stage.in_flight), concat(gibibytes(stage.memory.total()), " / ", gibibytes(stage.capacity)),
                concat(percent(fill(stage), 0), is_tight ? " <" : "")});
   }
 }
@@ -150,8 +148,8 @@ std::string pipelines_text(const PlanFile& file) {
     const PipelinePlan& pipeline = plan.pipelines[p];
     const double samples = static_cast<double>(pipeline.micro_batch) * pipeline.micro_batches;
     table.add({concat(p),
-               concat(pipeline.micro_batches, " x ", pipeline.micro_batch, " = ", samples, " (", percent(samples / batch),
-                      ")"),
+               concat(pipeline.micro_batches, " x ", pipeline.micro_batch, " = ", samples, " (",
+                      percent(samples / batch), ")"),
                pipeline.schedule, pretty(pipeline.time), percent(pipeline.bubble),
                percent(plan.intra_pipeline_imbalance[p])});
   }
@@ -161,7 +159,8 @@ std::string pipelines_text(const PlanFile& file) {
 std::string stages_text(const PlanFile& file) {
   Table table({Align::Left, Align::Left, Align::Right, Align::Right, Align::Right, Align::Left, Align::Right,
                Align::Right, Align::Right, Align::Right, Align::Right, Align::Left});
-  table.add({"stage", "devices", "layers", "TP", "DP", "recompute", "forward", "backward", "link", "held", "GiB", "full"});
+  table.add(
+      {"stage", "devices", "layers", "TP", "DP", "recompute", "forward", "backward", "link", "held", "GiB", "full"});
   for (std::size_t p = 0; p < file.plan.pipelines.size(); ++p) add_stages(file, p, table);
   return table.text(2);
 }
@@ -191,7 +190,8 @@ std::string provenance_text(const Plan& plan) {
   if (stages.size() == 1) return concat("all stage times are ", to_text(stages.begin()->first));
   std::vector<std::string> parts;
   for (const auto& [provenance, names] : stages) {
-    parts.push_back(concat(to_text(provenance), ": ", names.size() <= 12 ? join(names, " ") : concat(names.size(), " stages")));
+    parts.push_back(
+        concat(to_text(provenance), ": ", names.size() <= 12 ? join(names, " ") : concat(names.size(), " stages")));
   }
   return "stage times " + join(parts, "; ");
 }
@@ -238,20 +238,24 @@ std::string plan_headline(const PlanFile& file) {
 std::string plan_summary(const PlanFile& file, TextStyle style) {
   const Plan& plan = file.plan;
   const PlanProblem& problem = file.problem;
-  std::string out = bold(concat(problem.model.name, " on ", problem.cluster.name, ", global batch ",
-                                problem.job.global_batch),
-                         style) +
-                    '\n';
+  std::string out =
+      bold(concat(problem.model.name, " on ", problem.cluster.name, ", global batch ", problem.job.global_batch),
+           style) +
+      '\n';
   out += bold(plan_headline(file), style) + '\n';
   out += concat(significant(file.figures.samples_per_s, 4), " samples/s, ", significant(file.figures.tokens_per_s, 4),
                 " tokens/s, MFU ", percent(file.figures.mfu), "\n\n");
   out += times_text(file) + '\n';
   out += pipelines_text(file) + '\n';
   out += stages_text(file) + '\n';
-  out += "  layers: embedding 0, then blocks, head last; times per micro-batch; held: micro-batches in flight; "
-         "< tightest memory\n";
+  out +=
+      "  layers: embedding 0, then blocks, head last; times per micro-batch; held: micro-batches in flight; "
+      "< tightest memory\n";
   if (!file.idle_devices.empty()) {
-    out += wrapped(concat("idle: ", file.idle_devices.size(), file.idle_devices.size() == 1 ? " device: " : " devices: ", devices_text(file.idle_devices, 90)), 2);
+    out +=
+        wrapped(concat("idle: ", file.idle_devices.size(),
+                       file.idle_devices.size() == 1 ? " device: " : " devices: ", devices_text(file.idle_devices, 90)),
+                2);
   }
   out += wrapped(provenance_text(plan), 2);
   for (const std::string& note : plan.notes) out += wrapped("note: " + note, 2);
@@ -263,7 +267,8 @@ namespace {
 /// What of the bound was proved again.
 std::string bound_line(const PlanFile& file, const Judgement& judgement) {
   const std::string bound = concat("bound ", pretty(file.plan.lower_bound), ": ");
-  const std::string work = concat("the work of the batch over the best rates of all devices, ", pretty(judgement.work_bound));
+  const std::string work =
+      concat("the work of the batch over the best rates of all devices, ", pretty(judgement.work_bound));
   switch (judgement.bound) {
     case BoundVerdict::NotLookedAt: return bound + "at most the plan's time; the job leaves nothing to prove it by\n";
     case BoundVerdict::Derived: return concat(bound, "proved again, by ", work, "\n");

@@ -15,7 +15,8 @@ namespace {
 using Row = std::vector<std::string>;
 
 void sort_by_point(std::vector<SweepLine>& lines) {
-  std::stable_sort(lines.begin(), lines.end(), [](const SweepLine& a, const SweepLine& b) { return a.index < b.index; });
+  std::stable_sort(lines.begin(), lines.end(),
+                   [](const SweepLine& a, const SweepLine& b) { return a.index < b.index; });
 }
 
 /// Keys of all settings, in order of first appearance.
@@ -116,7 +117,8 @@ std::map<std::string, Curve> curves_of(const std::vector<SweepLine>& lines) {
   for (const SweepLine& line : lines) {
     if (line.outcome.status != SweepStatus::Planned) continue;
     std::vector<std::string> words;
-    for (const std::string& key : keys) words.push_back(key == "model" ? setting(line, key) : concat(key, " ", setting(line, key)));
+    for (const std::string& key : keys)
+      words.push_back(key == "model" ? setting(line, key) : concat(key, " ", setting(line, key)));
     if (same_size) words.push_back("on " + cluster_family(line));
     const std::string name = words.empty() ? setting(line, "model") : join(words, ", ");
     const double time = line.outcome.iteration_time.value();
@@ -137,18 +139,22 @@ std::string tick_text(double value) {
 /// Places values on an axis by their logarithm.
 class LogAxis {
  public:
-  LogAxis(double low, double high, double from, double to) : low_(std::log2(low)), high_(std::log2(high)), from_(from), to_(to) {
+  LogAxis(double low, double high, double from, double to)
+      : low_(std::log2(low)), high_(std::log2(high)), from_(from), to_(to) {
     if (high_ - low_ < 1.0) {  // nearly one value: in the middle
       const double middle = (low_ + high_) / 2.0;
       low_ = middle - 0.5;
       high_ = middle + 0.5;
     }
   }
-  [[nodiscard]] double at(double value) const { return from_ + (std::log2(value) - low_) / (high_ - low_) * (to_ - from_); }
+  [[nodiscard]] double at(double value) const {
+    return from_ + (std::log2(value) - low_) / (high_ - low_) * (to_ - from_);
+  }
   /// Powers of two inside the axis.
   [[nodiscard]] std::vector<double> powers_of_two() const {
     std::vector<double> values;
-    for (int power = static_cast<int>(std::ceil(low_)); power <= static_cast<int>(std::floor(high_)); ++power) values.push_back(std::exp2(power));
+    for (int power = static_cast<int>(std::ceil(low_)); power <= static_cast<int>(std::floor(high_)); ++power)
+      values.push_back(std::exp2(power));
     return values;
   }
   /// Round decimal numbers inside the axis: at least three of them where there are as many.
@@ -174,7 +180,8 @@ class LogAxis {
   double low_, high_, from_, to_;
 };
 
-constexpr std::array<const char*, 8> kColours{"#1b6ca8", "#c8553d", "#3c8d53", "#8a5aa8", "#b58900", "#2aa198", "#6c6c6c", "#d33682"};
+constexpr std::array<const char*, 8> kColours{"#1b6ca8", "#c8553d", "#3c8d53", "#8a5aa8",
+                                              "#b58900", "#2aa198", "#6c6c6c", "#d33682"};
 constexpr double kLeft = 70.0;
 constexpr double kTop = 44.0;
 constexpr double kRight = 560.0;
@@ -184,16 +191,19 @@ constexpr double kCharacter = 6.8;  // width of a character of the legend, at mo
 std::string axes_text(const LogAxis& x, const LogAxis& y) {
   std::string text;
   for (const double tick : x.powers_of_two()) {
-    text += concat("<line class=\"grid\" x1=\"", fixed(x.at(tick), 1), "\" x2=\"", fixed(x.at(tick), 1), "\" y1=\"", kTop, "\" y2=\"", kBottom,
-                   "\"/><text x=\"", fixed(x.at(tick), 1), "\" y=\"", kBottom + 18.0, "\" text-anchor=\"middle\">", shortest(tick), "</text>\n");
+    text += concat("<line class=\"grid\" x1=\"", fixed(x.at(tick), 1), "\" x2=\"", fixed(x.at(tick), 1), "\" y1=\"",
+                   kTop, "\" y2=\"", kBottom, "\"/><text x=\"", fixed(x.at(tick), 1), "\" y=\"", kBottom + 18.0,
+                   "\" text-anchor=\"middle\">", shortest(tick), "</text>\n");
   }
   for (const double tick : y.decimals()) {
-    text += concat("<line class=\"grid\" x1=\"", kLeft, "\" x2=\"", kRight, "\" y1=\"", fixed(y.at(tick), 1), "\" y2=\"", fixed(y.at(tick), 1),
-                   "\"/><text x=\"", kLeft - 8.0, "\" y=\"", fixed(y.at(tick) + 4.0, 1), "\" text-anchor=\"end\">", tick_text(tick), "</text>\n");
+    text += concat("<line class=\"grid\" x1=\"", kLeft, "\" x2=\"", kRight, "\" y1=\"", fixed(y.at(tick), 1),
+                   "\" y2=\"", fixed(y.at(tick), 1), "\"/><text x=\"", kLeft - 8.0, "\" y=\"",
+                   fixed(y.at(tick) + 4.0, 1), "\" text-anchor=\"end\">", tick_text(tick), "</text>\n");
   }
-  text += concat("<text x=\"", (kLeft + kRight) / 2.0, "\" y=\"", kBottom + 40.0, "\" text-anchor=\"middle\">devices</text>\n");
-  text += concat("<text x=\"16\" y=\"", (kTop + kBottom) / 2.0, "\" text-anchor=\"middle\" transform=\"rotate(-90 16 ", (kTop + kBottom) / 2.0,
-                 ")\">iteration time (s)</text>\n");
+  text += concat("<text x=\"", (kLeft + kRight) / 2.0, "\" y=\"", kBottom + 40.0,
+                 "\" text-anchor=\"middle\">devices</text>\n");
+  text += concat("<text x=\"16\" y=\"", (kTop + kBottom) / 2.0, "\" text-anchor=\"middle\" transform=\"rotate(-90 16 ",
+                 (kTop + kBottom) / 2.0, ")\">iteration time (s)</text>\n");
   return text;
 }
 
@@ -201,24 +211,28 @@ std::string axes_text(const LogAxis& x, const LogAxis& y) {
 std::string mark_text(double x, double y, std::size_t number, const std::string& content) {
   const char* const colour = kColours[number % kColours.size()];
   if (number / kColours.size() % 2 == 0) {
-    return concat("<circle cx=\"", fixed(x, 1), "\" cy=\"", fixed(y, 1), "\" r=\"4\" fill=\"", colour, "\">", content, "</circle>\n");
+    return concat("<circle cx=\"", fixed(x, 1), "\" cy=\"", fixed(y, 1), "\" r=\"4\" fill=\"", colour, "\">", content,
+                  "</circle>\n");
   }
-  return concat("<rect x=\"", fixed(x - 4.0, 1), "\" y=\"", fixed(y - 4.0, 1), "\" width=\"8\" height=\"8\" fill=\"", colour, "\">", content,
-                "</rect>\n");
+  return concat("<rect x=\"", fixed(x - 4.0, 1), "\" y=\"", fixed(y - 4.0, 1), "\" width=\"8\" height=\"8\" fill=\"",
+                colour, "\">", content, "</rect>\n");
 }
 
-std::string curve_text(const std::string& name, const Curve& curve, std::size_t number, const LogAxis& x, const LogAxis& y) {
+std::string curve_text(const std::string& name, const Curve& curve, std::size_t number, const LogAxis& x,
+                       const LogAxis& y) {
   const char* const colour = kColours[number % kColours.size()];
   std::string points;
   std::string marks;
   for (const auto& [devices, time] : curve) {
     points += concat(points.empty() ? "" : " ", fixed(x.at(devices), 1), ",", fixed(y.at(time), 1));
-    marks += mark_text(x.at(devices), y.at(time), number,
-                       concat("<title>", xml_text(name), ": ", devices, " devices, ", pretty(Seconds{time}), "</title>"));
+    marks +=
+        mark_text(x.at(devices), y.at(time), number,
+                  concat("<title>", xml_text(name), ": ", devices, " devices, ", pretty(Seconds{time}), "</title>"));
   }
   const double row = kTop + 10.0 + 18.0 * static_cast<double>(number);
-  return concat("<polyline fill=\"none\" stroke=\"", colour, "\" stroke-width=\"1.5\" points=\"", points, "\"/>\n", marks,
-                mark_text(kRight + 19.0, row - 4.0, number, ""), "<text x=\"", kRight + 30.0, "\" y=\"", row, "\">", xml_text(name), "</text>\n");
+  return concat("<polyline fill=\"none\" stroke=\"", colour, "\" stroke-width=\"1.5\" points=\"", points, "\"/>\n",
+                marks, mark_text(kRight + 19.0, row - 4.0, number, ""), "<text x=\"", kRight + 30.0, "\" y=\"", row,
+                "\">", xml_text(name), "</text>\n");
 }
 
 }  // namespace
@@ -256,7 +270,8 @@ std::string sweep_csv(std::vector<SweepLine> lines) {
   const std::vector<std::string> keys = setting_keys(lines);
   Row header{"point"};
   header.insert(header.end(), keys.begin(), keys.end());
-  for (const char* title : {"status", "reason", "iteration_time_s", "lower_bound_s", "samples_per_s", "devices", "used_devices", "pipelines", "plan"}) {
+  for (const char* title : {"status", "reason", "iteration_time_s", "lower_bound_s", "samples_per_s", "devices",
+                            "used_devices", "pipelines", "plan"}) {
     header.emplace_back(title);
   }
   std::string text = join(header, ",") + "\r\n";
@@ -266,9 +281,10 @@ std::string sweep_csv(std::vector<SweepLine> lines) {
     const auto number = [&](double value) { return planned ? shortest(value) : std::string(); };
     Row row{concat(line.index)};
     for (const std::string& key : keys) row.push_back(csv_cell(setting(line, key)));
-    row.insert(row.end(), {to_text(outcome.status), csv_cell(outcome.reason), number(outcome.iteration_time.value()),
-                           number(outcome.lower_bound.value()), number(outcome.samples_per_second), concat(outcome.devices),
-                           number(outcome.used_devices), number(outcome.pipelines), csv_cell(outcome.plan)});
+    row.insert(row.end(),
+               {to_text(outcome.status), csv_cell(outcome.reason), number(outcome.iteration_time.value()),
+                number(outcome.lower_bound.value()), number(outcome.samples_per_second), concat(outcome.devices),
+                number(outcome.used_devices), number(outcome.pipelines), csv_cell(outcome.plan)});
     text += join(row, ",") + "\r\n";
   }
   return text;
@@ -281,15 +297,19 @@ std::string sweep_svg(std::vector<SweepLine> lines) {
   std::size_t longest = 0;
   for (const auto& [name, curve] : curves) longest = std::max(longest, name.size());
   const double width = std::max(640.0, kRight + 40.0 + kCharacter * static_cast<double>(longest));
-  std::string text = concat("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", width, "\" height=\"", height, "\" viewBox=\"0 0 ", width, " ",
-                            height, "\" font-family=\"sans-serif\" font-size=\"12\">\n<style>.grid{stroke:#ddd}</style>\n"
+  std::string text = concat("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", width, "\" height=\"", height,
+                            "\" viewBox=\"0 0 ", width, " ", height,
+                            "\" font-family=\"sans-serif\" font-size=\"12\">\n<style>.grid{stroke:#ddd}</style>\n"
                             "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n");
   if (curves.empty()) return text + "<text x=\"20\" y=\"30\">no plan in these results</text>\n</svg>\n";
   const auto planned = std::count_if(lines.begin(), lines.end(),
                                      [](const SweepLine& line) { return line.outcome.status == SweepStatus::Planned; });
-  text += concat("<text x=\"", kLeft, "\" y=\"18\" font-size=\"14\" font-weight=\"bold\">Iteration time of ", planned, " plans</text>\n<text x=\"",
-                 kLeft, "\" y=\"34\" fill=\"#444\">both axes logarithmic; the fastest where several plans meet",
-                 static_cast<std::size_t>(planned) == lines.size() ? "" : concat("; ", lines.size() - static_cast<std::size_t>(planned), " points without a plan"),
+  text += concat("<text x=\"", kLeft, "\" y=\"18\" font-size=\"14\" font-weight=\"bold\">Iteration time of ", planned,
+                 " plans</text>\n<text x=\"", kLeft,
+                 "\" y=\"34\" fill=\"#444\">both axes logarithmic; the fastest where several plans meet",
+                 static_cast<std::size_t>(planned) == lines.size()
+                     ? ""
+                     : concat("; ", lines.size() - static_cast<std::size_t>(planned), " points without a plan"),
                  "</text>\n");
   double least_time = HUGE_VAL;
   double most_time = 0.0;

@@ -19,8 +19,8 @@ constexpr double kCurve = 22;
 constexpr double kRow = kBar + kCurve + 16;
 constexpr double kMinWidth = 900;
 constexpr double kMaxWidth = 12000;
-constexpr double kDigit = 6.6;       // width of a digit of a bar's number
-constexpr double kCharacter = 5.9;   // width of a character of the legend, on average
+constexpr double kDigit = 6.6;      // width of a digit of a bar's number
+constexpr double kCharacter = 5.9;  // width of a character of the legend, on average
 
 /// Width that a bar needs to carry `number`.
 double label_width(int number) { return kDigit * static_cast<double>(std::to_string(number).size()) + 2.0; }
@@ -32,16 +32,11 @@ struct Paint {
 
 Paint paint_of(OpKind kind) {
   switch (kind) {
-    case OpKind::Forward:
-      return {"#3b74b4", "#8db8e3"};
-    case OpKind::Backward:
-      return {"#3d8b50", "#93cf9f"};
-    case OpKind::BackwardInput:
-      return {"#3d8b50", "#93cf9f"};
-    case OpKind::WeightGradient:
-      return {"#d9822b", "#f4bf80"};
-    case OpKind::Update:
-      return {"#8a2be2", "#8a2be2"};
+    case OpKind::Forward: return {"#3b74b4", "#8db8e3"};
+    case OpKind::Backward: return {"#3d8b50", "#93cf9f"};
+    case OpKind::BackwardInput: return {"#3d8b50", "#93cf9f"};
+    case OpKind::WeightGradient: return {"#d9822b", "#f4bf80"};
+    case OpKind::Update: return {"#8a2be2", "#8a2be2"};
   }
   return {"", ""};
 }
@@ -186,14 +181,16 @@ class Timeline {
   [[nodiscard]] std::string device_row(int device) const {
     const std::size_t d = static_cast<std::size_t>(device);
     const double y = kTop + kRow * device;
-    std::string svg = text_at(kLeft - 8, y + 16, "end", frame_.names.empty() ? concat("device ", device) : frame_.names[d]);
+    std::string svg =
+        text_at(kLeft - 8, y + 16, "end", frame_.names.empty() ? concat("device ", device) : frame_.names[d]);
     svg += rectangle(kLeft, y, width_, kBar, "#e9e9e9", "/>\n");
     const std::vector<OpTime>& times = simulation_.times[d];
     for (std::size_t k = 0; k < times.size(); ++k) svg += bar(device, k, y);
     for (const TimelineTail& tail : frame_.tails) {
-      svg += rectangle(x_of(tail.start.value()), y, x_of(tail.end.value()) - x_of(tail.start.value()), kBar, tail.fill, ">");
-      svg += concat("<title>", tail.label, " ", plain(tail.start.value() * scale_), " to ", plain(tail.end.value() * scale_),
-                    "</title></rect>\n");
+      svg += rectangle(x_of(tail.start.value()), y, x_of(tail.end.value()) - x_of(tail.start.value()), kBar, tail.fill,
+                       ">");
+      svg += concat("<title>", tail.label, " ", plain(tail.start.value() * scale_), " to ",
+                    plain(tail.end.value() * scale_), "</title></rect>\n");
     }
     const double busy = simulation_.busy[d].value() / end_;
     svg += text_at(kLeft + width_ + 6, y + 16, "start", concat(fixed(100 * busy, 1), " % busy"), " fill=\"#444\"");

@@ -17,10 +17,10 @@ struct TimelineTail {
 
 /// What a picture shares with others below it, so that one time is one place in all of them.
 struct TimelineFrame {
-  Seconds end;                        // end of the axis; 0: the last op
-  double chart_width = 0.0;           // pixels; 0: wide enough for the ops
+  Seconds end;               // end of the axis; 0: the last op
+  double chart_width = 0.0;  // pixels; 0: wide enough for the ops
   std::vector<TimelineTail> tails;
-  std::vector<std::string> names;     // of the devices; empty: "device 0", ..
+  std::vector<std::string> names;  // of the devices; empty: "device 0", ..
 };
 
 /// Pixels that the ops of a step need to be read.

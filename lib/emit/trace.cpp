@@ -14,16 +14,11 @@ using Json = nlohmann::ordered_json;
 
 const char* category(OpKind kind) {
   switch (kind) {
-    case OpKind::Forward:
-      return "forward";
-    case OpKind::Backward:
-      return "backward";
-    case OpKind::BackwardInput:
-      return "input_gradient";
-    case OpKind::WeightGradient:
-      return "weight_gradient";
-    case OpKind::Update:
-      return "update";
+    case OpKind::Forward: return "forward";
+    case OpKind::Backward: return "backward";
+    case OpKind::BackwardInput: return "input_gradient";
+    case OpKind::WeightGradient: return "weight_gradient";
+    case OpKind::Update: return "update";
   }
   return "";
 }

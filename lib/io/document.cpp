@@ -32,20 +32,13 @@ std::string quoted(const std::string& text) {
 
 std::string described(const DocumentNode& node) {
   switch (node.kind) {
-    case ValueKind::Null:
-      return "nothing";
-    case ValueKind::Boolean:
-      return node.integer != 0 ? "true" : "false";
-    case ValueKind::Integer:
-      return concat("the number ", node.integer);
-    case ValueKind::Real:
-      return concat("the number ", node.text.substr(0, 60));
-    case ValueKind::Text:
-      return quoted(node.text);
-    case ValueKind::List:
-      return "a list";
-    case ValueKind::Map:
-      return "a map";
+    case ValueKind::Null: return "nothing";
+    case ValueKind::Boolean: return node.integer != 0 ? "true" : "false";
+    case ValueKind::Integer: return concat("the number ", node.integer);
+    case ValueKind::Real: return concat("the number ", node.text.substr(0, 60));
+    case ValueKind::Text: return quoted(node.text);
+    case ValueKind::List: return "a list";
+    case ValueKind::Map: return "a map";
   }
   return "";
 }

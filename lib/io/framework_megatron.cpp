@@ -15,9 +15,9 @@ using detail::TextFaults;
 
 namespace {
 
-constexpr std::array<std::string_view, 11> kModules{"core_attn",    "moe_act",     "layernorm",  "mla_up_proj",
-                                                    "mlp",          "moe",         "shared_experts", "gdn_norm_out",
-                                                    "gdp_in_proj",  "gdp_qkv",     "mhc"};
+constexpr std::array<std::string_view, 11> kModules{
+    "core_attn",      "moe_act",      "layernorm",   "mla_up_proj", "mlp", "moe",
+    "shared_experts", "gdn_norm_out", "gdp_in_proj", "gdp_qkv",     "mhc"};
 
 /// The argument list as Megatron validates it.
 class MegatronReader {
@@ -42,13 +42,15 @@ class MegatronReader {
 
  private:
   [[nodiscard]] const Argument* find(const std::string& flag) const {
-    const auto found = std::find_if(arguments_.rbegin(), arguments_.rend(), [&](const Argument& a) { return a.flag == flag; });
+    const auto found =
+        std::find_if(arguments_.rbegin(), arguments_.rend(), [&](const Argument& a) { return a.flag == flag; });
     return found == arguments_.rend() ? nullptr : &*found;
   }
   [[nodiscard]] bool has(const std::string& flag) const { return find(flag) != nullptr; }
   void fault(const std::string& flag, const std::string& message, const std::string& hint) {
     const Argument* const argument = find(flag);
-    faults_.add(argument == nullptr ? 0 : argument->line, argument == nullptr ? 0 : argument->column, flag, message, hint);
+    faults_.add(argument == nullptr ? 0 : argument->line, argument == nullptr ? 0 : argument->column, flag, message,
+                hint);
   }
   [[nodiscard]] std::string word(const std::string& flag) const {
     const Argument* const argument = find(flag);
@@ -63,9 +65,11 @@ class MegatronReader {
   }
 
   void read_batches() {
-    const std::int64_t model = static_cast<std::int64_t>(job_.tensor_parallel) * job_.pipeline_parallel * job_.context_parallel;
+    const std::int64_t model =
+        static_cast<std::int64_t>(job_.tensor_parallel) * job_.pipeline_parallel * job_.context_parallel;
     if (world_size_ % model != 0) {
-      fault("--pipeline-model-parallel-size", concat("tp x pp x cp needs ", model, " devices or a multiple, have ", world_size_), "");
+      fault("--pipeline-model-parallel-size",
+            concat("tp x pp x cp needs ", model, " devices or a multiple, have ", world_size_), "");
       return;
     }
     job_.data_parallel = static_cast<int>(world_size_ / model);
@@ -73,8 +77,10 @@ class MegatronReader {
     const std::int64_t samples = static_cast<std::int64_t>(job_.micro_batch) * job_.data_parallel;
     job_.global_batch = count("--global-batch-size", static_cast<int>(samples));
     if (job_.global_batch % samples != 0) {
-      fault("--global-batch-size", concat(job_.global_batch, " is not a multiple of micro-batch ", job_.micro_batch, " x dp ",
-                                          job_.data_parallel), "");
+      fault("--global-batch-size",
+            concat(job_.global_batch, " is not a multiple of micro-batch ", job_.micro_batch, " x dp ",
+                   job_.data_parallel),
+            "");
     }
     job_.micro_batches = static_cast<int>(job_.global_batch / samples);
   }
@@ -84,10 +90,13 @@ class MegatronReader {
     const int degree = count("--expert-model-parallel-size", 1);
     if (degree == 1) return;
     const int experts = count("--num-experts", 0);
-    if (experts == 0) return fault("--expert-model-parallel-size", concat(degree, ", but the model has no experts"), "leave it out");
+    if (experts == 0)
+      return fault("--expert-model-parallel-size", concat(degree, ", but the model has no experts"), "leave it out");
     const int tensor = count("--expert-tensor-parallel-size", job_.tensor_parallel);
     const int region = world_size_ / job_.pipeline_parallel;
-    const auto fits = [&](int ep) { return experts % ep == 0 && region % (static_cast<std::int64_t>(ep) * tensor) == 0; };
+    const auto fits = [&](int ep) {
+      return experts % ep == 0 && region % (static_cast<std::int64_t>(ep) * tensor) == 0;
+    };
     if (fits(degree)) return;
     std::vector<std::string> valid;
     for (int ep = 1; ep <= std::min(experts, region); ++ep) {
@@ -95,7 +104,8 @@ class MegatronReader {
     }
     fault("--expert-model-parallel-size",
           concat("etp ", tensor, " x ep ", degree, " x pp ", job_.pipeline_parallel, " is ",
-                 static_cast<std::int64_t>(tensor) * degree * job_.pipeline_parallel, ", have ", world_size_, " devices and ", experts, " experts"),
+                 static_cast<std::int64_t>(tensor) * degree * job_.pipeline_parallel, ", have ", world_size_,
+                 " devices and ", experts, " experts"),
           concat("possible: ", join(valid, ", ")));
   }
 
@@ -126,14 +136,16 @@ class MegatronReader {
     const int stages = job_.pipeline_parallel - (first > 0 ? 1 : 0) - (last > 0 ? 1 : 0);
     const int rest = job_.layers - first - last;
     if (stages < 0 || rest < 0 || (stages == 0 ? rest != 0 : rest % stages != 0)) {
-      fault("--decoder-first-pipeline-num-layers", concat(rest, " layers do not divide over the ", std::max(stages, 0), " other stages"), "");
+      fault("--decoder-first-pipeline-num-layers",
+            concat(rest, " layers do not divide over the ", std::max(stages, 0), " other stages"), "");
     }
   }
 
   void read_even(int accounted) {
     if ((job_.layers + accounted) % job_.pipeline_parallel != 0) {
-      fault("--num-layers", concat(job_.layers, accounted > 0 ? concat(" + ", accounted) : std::string(), " layers do not divide over ",
-                                   job_.pipeline_parallel, " stages"),
+      fault("--num-layers",
+            concat(job_.layers, accounted > 0 ? concat(" + ", accounted) : std::string(), " layers do not divide over ",
+                   job_.pipeline_parallel, " stages"),
             "use --pipeline-model-parallel-layout");
       return;
     }
@@ -147,7 +159,8 @@ class MegatronReader {
       if (per_stage % size == 0) valid.push_back(concat(size, " (", per_stage / size, " chunks)"));
     }
     fault("--num-layers-per-virtual-pipeline-stage",
-          concat(job_.layers, " layers over ", job_.pipeline_parallel, " stages are ", per_stage, " per stage, not a multiple of ", chunk),
+          concat(job_.layers, " layers over ", job_.pipeline_parallel, " stages are ", per_stage,
+                 " per stage, not a multiple of ", chunk),
           concat("use ", join(valid, ", "), ", or a layout of ", job_.layers, " layers"));
   }
 
@@ -164,7 +177,8 @@ class MegatronReader {
     job_.recompute_granularity = has("--recompute-activations") ? "selective" : word("--recompute-granularity");
     job_.recompute_method = word("--recompute-method");
     job_.recompute_layers = count("--recompute-num-layers", 0, 0);
-    if (const Argument* modules = find("--recompute-modules"); modules != nullptr) job_.recompute_modules = modules->values;
+    if (const Argument* modules = find("--recompute-modules"); modules != nullptr)
+      job_.recompute_modules = modules->values;
     const std::string& granularity = job_.recompute_granularity;
     if (!granularity.empty() && granularity != "full" && granularity != "selective") {
       fault("--recompute-granularity", concat("\"", granularity, "\" is neither full nor selective"), "");
@@ -175,7 +189,8 @@ class MegatronReader {
     if (has("--recompute-method") && job_.recompute_method != "uniform" && job_.recompute_method != "block") {
       fault("--recompute-method", concat("\"", job_.recompute_method, "\" is neither uniform nor block"), "");
     }
-    if (granularity == "selective" && has("--recompute-method")) fault("--recompute-method", "selective takes no method", "");
+    if (granularity == "selective" && has("--recompute-method"))
+      fault("--recompute-method", "selective takes no method", "");
     for (const std::string& module : job_.recompute_modules) {
       if (std::find(kModules.begin(), kModules.end(), module) == kModules.end()) {
         fault("--recompute-modules", concat("unknown module \"", module, "\""), "such as core_attn, mlp, layernorm");

@@ -64,8 +64,7 @@ class TorchRun {
     switch (op.action) {
       case 'F': return op.stage == 0 || at(op.stage - 1, op.micro_batch).forward;
       case 'W': return here.input;
-      default:
-        return here.forward && (op.stage + 1 == shape_.stages || at(op.stage + 1, op.micro_batch).input);
+      default: return here.forward && (op.stage + 1 == shape_.stages || at(op.stage + 1, op.micro_batch).input);
     }
   }
 
@@ -122,7 +121,8 @@ class TorchReader {
     faults_.finish();
     const int row = TorchRun(shape_).stuck_row(rows_);
     if (row >= 0) {
-      faults_.add(row + 1, 1, "", "this rank waits for an op that waits for it", "order the ops so that none waits for a later one");
+      faults_.add(row + 1, 1, "", "this rank waits for an op that waits for it",
+                  "order the ops so that none waits for a later one");
     }
     faults_.finish();
     return std::move(rows_);
@@ -137,7 +137,8 @@ class TorchReader {
     const std::optional<TorchOp> op = torch_op(cell.text);
     if (!op) return fault("unknown op");
     if (op->stage >= shape_.stages) return fault(concat("stage out of 0 to ", shape_.stages - 1));
-    if (op->micro_batch >= shape_.micro_batches) return fault(concat("micro-batch out of 0 to ", shape_.micro_batches - 1));
+    if (op->micro_batch >= shape_.micro_batches)
+      return fault(concat("micro-batch out of 0 to ", shape_.micro_batches - 1));
     if (std::find(row.begin(), row.end(), *op) != row.end()) return fault("op twice");
     const auto before = [&](char action) {
       return std::find(row.begin(), row.end(), TorchOp{op->stage, action, op->micro_batch}) != row.end();
@@ -166,7 +167,8 @@ class TorchReader {
         holders += holds ? 1 : 0;
       }
       const std::string field = concat("stage ", stage);
-      if (holders != 1) faults_.add(0, 0, field, concat("on ", holders, " ranks"), "put every stage on exactly one rank");
+      if (holders != 1)
+        faults_.add(0, 0, field, concat("on ", holders, " ranks"), "put every stage on exactly one rank");
       const int wanted = shape_.micro_batches;
       if (holders == 1 && (forwards != wanted || inputs != wanted || weights != wanted)) {
         faults_.add(0, 0, field,
@@ -323,8 +325,9 @@ class RowReader {
 void check_metis(const MetisRow& row, const std::string& file) {
   const std::size_t stages = row.device_groups.size();
   if (stages == 0 || row.strategies.size() != stages || row.layer_partition.size() != stages + 1) {
-    refuse(file, 0, concat(stages, " device groups, ", row.strategies.size(), " strategies and ",
-                           row.layer_partition.size(), " layer boundaries"),
+    refuse(file, 0,
+           concat(stages, " device groups, ", row.strategies.size(), " strategies and ", row.layer_partition.size(),
+                  " layer boundaries"),
            "give as many strategies as groups, and one boundary more");
   }
   for (std::size_t s = 0; s < stages; ++s) {
@@ -362,7 +365,8 @@ std::vector<LayoutEntry> read_megatron_layout(const std::string& text, const std
     std::copy_if(expanded.begin(), expanded.end(), std::back_inserter(without_bars), [](char c) { return c != '|'; });
     return without_bars;
   }();
-  if (count('E') != 1 || tokens.front() != 'E') refuse(source, 0, "E is not the first token, exactly once", "begin with E");
+  if (count('E') != 1 || tokens.front() != 'E')
+    refuse(source, 0, "E is not the first token, exactly once", "begin with E");
   if (count('L') != 1 || tokens.back() != 'L') refuse(source, 0, "L is not the last token, exactly once", "end with L");
   if (count('t') != shape.layers) {
     refuse(source, 0, concat(count('t'), " decoder layers (t), but the model has ", shape.layers), "");
@@ -386,13 +390,13 @@ std::vector<std::vector<int>> read_mindspeed_split(const std::string& text, cons
       const std::size_t star = word.find('*');
       const std::optional<int> value = whole_number(word.substr(0, star));
       const std::optional<int> times = star == std::string::npos ? 1 : whole_number(word.substr(star + 1));
-      if (!value || !times || *times > 100'000) refuse(source, 0, concat(quoted_text(word), " is no number of layers"), "");
+      if (!value || !times || *times > 100'000)
+        refuse(source, 0, concat(quoted_text(word), " is no number of layers"), "");
       chunk_layers.insert(chunk_layers.end(), static_cast<std::size_t>(*times), *value);
     }
     return chunk_layers;
   };
-  std::vector<std::vector<int>> split =
-      reader.list<std::vector<int>>('[', ']', "around the stages", counts);
+  std::vector<std::vector<int>> split = reader.list<std::vector<int>>('[', ']', "around the stages", counts);
   reader.end();
   std::int64_t sum = 0;
   for (const std::vector<int>& stage : split) {
@@ -402,7 +406,8 @@ std::vector<std::vector<int>> read_mindspeed_split(const std::string& text, cons
   if (static_cast<int>(split.size()) != shape.stages || split.front().empty()) {
     refuse(source, 0, concat(split.size(), " stages for ", shape.stages, " pipeline ranks"), "write one list per rank");
   }
-  if (sum != shape.layers) refuse(source, 0, concat(sum, " layers in all stages, but the model has ", shape.layers), "");
+  if (sum != shape.layers)
+    refuse(source, 0, concat(sum, " layers in all stages, but the model has ", shape.layers), "");
   return split;
 }
 
@@ -413,9 +418,11 @@ MetisRow read_metis_row(const std::string& text, const std::string& file) {
   reader.expect(',', "after the rank");
   row.cost_ms = reader.number("the cost");
   reader.expect(',', "after the cost");
-  row.node_sequence = reader.list<std::string>('(', ')', "around the node sequence", [&] { return reader.word("a node type"); });
+  row.node_sequence =
+      reader.list<std::string>('(', ')', "around the node sequence", [&] { return reader.word("a node type"); });
   reader.expect(',', "after the node sequence");
-  row.device_groups = reader.list<int>('[', ']', "around the device groups", [&] { return reader.count("a device count"); });
+  row.device_groups =
+      reader.list<int>('[', ']', "around the device groups", [&] { return reader.count("a device count"); });
   reader.expect(',', "after the device groups");
   const auto strategy = [&] {
     return reader.list<int>('(', ')', "around a strategy", [&] { return reader.count("a degree"); });
@@ -424,7 +431,8 @@ MetisRow read_metis_row(const std::string& text, const std::string& file) {
   reader.expect(',', "after the strategies");
   row.batches = reader.count("the number of batches");
   reader.expect(',', "after the number of batches");
-  row.layer_partition = reader.list<int>('[', ']', "around the layers", [&] { return reader.count("a layer boundary"); });
+  row.layer_partition =
+      reader.list<int>('[', ']', "around the layers", [&] { return reader.count("a layer boundary"); });
   reader.end();
   check_metis(row, file);
   return row;

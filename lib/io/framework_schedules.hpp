@@ -41,7 +41,7 @@ struct LayoutEntry {
 
 struct LayoutShape {
   int layers = 0;
-  int stages = 0;       // pipeline ranks; entry k lives on rank k % stages
+  int stages = 0;  // pipeline ranks; entry k lives on rank k % stages
   int predictions = 0;
 };
 
@@ -61,7 +61,7 @@ struct MetisRow {
   std::vector<int> device_groups;
   std::vector<std::vector<int>> strategies;  // (dp, tp) per stage
   int batches = 0;
-  std::vector<int> layer_partition;          // stages + 1 boundaries
+  std::vector<int> layer_partition;  // stages + 1 boundaries
 };
 
 [[nodiscard]] MetisRow read_metis_row(const std::string& text, const std::string& file);

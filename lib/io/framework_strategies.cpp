@@ -89,12 +89,14 @@ void check_batches(FlagScaleJob& job, const Reader& meshes, const Reader& global
   for (std::size_t i = 0; i < job.meshes.size(); ++i) {
     const int data = job.meshes[i].data;
     if (samples % data != 0) {
-      meshes.fault(concat("mesh ", i, " has dp ", data, ", which does not divide the ", samples, " samples of a micro-batch"),
-                   "");
+      meshes.fault(
+          concat("mesh ", i, " has dp ", data, ", which does not divide the ", samples, " samples of a micro-batch"),
+          "");
     }
   }
   if (job.global_batch % samples != 0) {
-    global.fault(concat("global batch ", job.global_batch, " is not a multiple of ", samples, " samples per micro-batch"), "");
+    global.fault(
+        concat("global batch ", job.global_batch, " is not a multiple of ", samples, " samples per micro-batch"), "");
   }
   job.micro_batches = static_cast<int>(job.global_batch / samples);
 }
@@ -109,7 +111,8 @@ std::vector<int> read_rows(const Reader& list, int stages, int micro_batches, in
     std::int64_t covered = 0;
     for (std::size_t i = 1; i + 1 < numbers.size(); i += 2) covered += numbers[i];
     if (numbers.size() < 3 || numbers.size() % 2 == 0 || covered != micro_batches) {
-      row.fault(concat("covers ", covered, " of ", micro_batches, " micro-batches"), "write [stages, count, value, ...]");
+      row.fault(concat("covers ", covered, " of ", micro_batches, " micro-batches"),
+                "write [stages, count, value, ...]");
       return {};
     }
     int largest = 0;
@@ -182,7 +185,8 @@ void check_hetu_stages(const HetuStrategy& strategy, const Reader& layers, const
     }
   }
   for (const int index : strategy.unused) {
-    if (index >= rank) unused_field.fault(concat("rank ", index, " does not exist"), concat("ranks are 0 to ", rank - 1));
+    if (index >= rank)
+      unused_field.fault(concat("rank ", index, " does not exist"), concat("ranks are 0 to ", rank - 1));
   }
 }
 
@@ -200,8 +204,7 @@ void read_hetu_devices(const Reader& map, HetuStrategy& strategy) {
 void read_hetu_recompute(const Reader& block, HetuStrategy& strategy) {
   const Reader recompute = block.optional("recompute");
   if (!recompute.exists()) return;
-  const int granularity =
-      recompute.required("recompute_granularity").one_of<int>({{"full", 0}, {"selective", 1}});
+  const int granularity = recompute.required("recompute_granularity").one_of<int>({{"full", 0}, {"selective", 1}});
   const Reader method = recompute.optional("recompute_method");
   const Reader number = recompute.optional("recompute_num_layers");
   if (method.exists()) {
@@ -270,7 +273,8 @@ void check_flagscale_hosts(const FlagScaleJob& job, const std::string& hostfile,
       if (left == 0 && ++mesh < job.meshes.size()) left = job.meshes[mesh].devices();
       if (mesh >= job.meshes.size()) refuse(host, "more slots than the meshes need");
       if (host.type != job.device_types[mesh]) {
-        refuse(host, concat("type ", host.type, " in the place of mesh ", mesh, ", which wants ", job.device_types[mesh]));
+        refuse(host,
+               concat("type ", host.type, " in the place of mesh ", mesh, ", which wants ", job.device_types[mesh]));
       }
       --left;
     }
@@ -296,7 +300,8 @@ HetuStrategy read_hetu_strategy(const std::string& text, const std::string& file
   const Reader batches = block.required("micro_batch_num_list");
   const Reader mapping = block.required("rank_to_device_mapping");
   const Reader unused = block.optional("unused_rank");
-  if (per_stage.count(1, kMaxCount) != strategy.width) per_stage.fault("is not tp", "a slot is as wide as the widest stage");
+  if (per_stage.count(1, kMaxCount) != strategy.width)
+    per_stage.fault("is not tp", "a slot is as wide as the widest stage");
   if (layers.exists()) {
     for (const Reader& list : layers.items()) strategy.layers.push_back(counts(list, 0));
   }
@@ -316,9 +321,11 @@ HetuStrategy read_hetu_strategy(const std::string& text, const std::string& file
       layers.fault(concat("a pipeline has ", sum_of(pipeline), " layers, but the model has ", layer_count), "");
     }
   }
-  if (slots != static_cast<std::size_t>(device_count)) devices.fault(concat(device_count, ", but the stages have ", slots, " ranks"), "");
+  if (slots != static_cast<std::size_t>(device_count))
+    devices.fault(concat(device_count, ", but the stages have ", slots, " ranks"), "");
   check_length(mapping, strategy.devices.size(), slots);
-  if (!strategy.devices.empty() && strategy.devices.rbegin()->first + 1 != static_cast<int>(slots)) mapping.fault("ranks are not 0, 1, 2, ...", "");
+  if (!strategy.devices.empty() && strategy.devices.rbegin()->first + 1 != static_cast<int>(slots))
+    mapping.fault("ranks are not 0, 1, 2, ...", "");
   check_hetu_stages(strategy, layers, unused);
   document.finish();
   return strategy;
@@ -347,8 +354,10 @@ GalvatronStrategy read_galvatron_strategy(const std::string& text, const std::st
   strategy.division = comma_list(division, 1);
   const Reader type = root.optional("pipeline_type");
   strategy.pipeline_type = "gpipe";
-  if (type.exists() && type.one_of<int>({{"gpipe", 0}, {"pipedream_flush", 1}}) == 1) strategy.pipeline_type = "pipedream_flush";
-  if (const Reader kind = root.optional("default_dp_type"); kind.exists()) (void)kind.one_of<int>({{"ddp", 0}, {"zero2", 1}});
+  if (type.exists() && type.one_of<int>({{"gpipe", 0}, {"pipedream_flush", 1}}) == 1)
+    strategy.pipeline_type = "pipedream_flush";
+  if (const Reader kind = root.optional("default_dp_type"); kind.exists())
+    (void)kind.one_of<int>({{"ddp", 0}, {"zero2", 1}});
   for (const char* key : {"vtp", "vsp", "vcp"}) (void)root.optional(key).count_or(0, 0, kMaxCount);
   if (!document.ok()) document.finish();
   check_length(division, strategy.division.size(), static_cast<std::size_t>(strategy.pipeline));
@@ -365,8 +374,10 @@ GalvatronStrategy read_galvatron_strategy(const std::string& text, const std::st
     }
     smallest = std::min(smallest, degree);
   }
-  if (strategy.global_batch % (per_stage / smallest) != 0) global.fault(concat("not a multiple of the data parallel degree ", per_stage / smallest), "");
-  if (strategy.global_batch % strategy.chunks != 0) global.fault(concat("not a multiple of ", strategy.chunks, " chunks"), "");
+  if (strategy.global_batch % (per_stage / smallest) != 0)
+    global.fault(concat("not a multiple of the data parallel degree ", per_stage / smallest), "");
+  if (strategy.global_batch % strategy.chunks != 0)
+    global.fault(concat("not a multiple of ", strategy.chunks, " chunks"), "");
   document.finish();
   return strategy;
 }
@@ -392,12 +403,14 @@ MindFormersJob read_mindformers(const std::string& text, const std::string& file
     }
   } else {
     (void)offset.integer(0, 0);
-    if (layers % stages != 0) offset.fault(concat("0 needs layers that divide: ", layers, " over ", stages), "write a list");
+    if (layers % stages != 0)
+      offset.fault(concat("0 needs layers that divide: ", layers, " over ", stages), "write a list");
     job.layers.assign(static_cast<std::size_t>(stages), layers / stages);
   }
   check_length(offset, job.layers.size(), static_cast<std::size_t>(stages));
   if (document.ok() && sum_of(job.layers) != layers) {
-    offset.fault(concat("gives ", sum_of(job.layers), " layers, but the model has ", layers), concat("offsets sum to ", layers % stages));
+    offset.fault(concat("gives ", sum_of(job.layers), " layers, but the model has ", layers),
+                 concat("offsets sum to ", layers % stages));
   }
   for (const int count : job.layers) {
     if (count < 1) offset.fault("leaves a stage without layers", "");
@@ -408,7 +421,8 @@ MindFormersJob read_mindformers(const std::string& text, const std::string& file
       std::vector<int> values = counts(list, 0);
       check_length(list, values.size(), static_cast<std::size_t>(stages));
       for (std::size_t s = 0; s < values.size() && s < job.layers.size(); ++s) {
-        if (values[s] > job.layers[s]) list.fault(concat("recomputes ", values[s], " of ", job.layers[s], " layers of stage ", s), "");
+        if (values[s] > job.layers[s])
+          list.fault(concat("recomputes ", values[s], " of ", job.layers[s], " layers of stage ", s), "");
       }
       return values;
     };
@@ -456,24 +470,29 @@ TorchManifest read_torch_manifest(const std::string& text, const std::string& fi
       if (!document.ok()) document.finish();
       stage.first_layer = layers[0];
       stage.last_layer = layers[1];
-      if (stage.first_layer != next || stage.last_layer <= next) range.fault("layers do not follow those of the stage before", "");
+      if (stage.first_layer != next || stage.last_layer <= next)
+        range.fault("layers do not follow those of the stage before", "");
       next = stage.last_layer;
       stage.tensor_parallel = part.required("tensor_parallel").count(1);
       stage.data_parallel = part.required("data_parallel").count(1);
       const Reader list = part.required("ranks");
       stage.ranks = counts(list, 0, manifest.world_size - 1);
-      check_length(list, stage.ranks.size(), static_cast<std::size_t>(stage.tensor_parallel) * static_cast<std::size_t>(stage.data_parallel));
+      check_length(list, stage.ranks.size(),
+                   static_cast<std::size_t>(stage.tensor_parallel) * static_cast<std::size_t>(stage.data_parallel));
       for (const int rank : stage.ranks) {
         if (!ranks.insert(rank).second) list.fault(concat("rank ", rank, " is on two stages"), "");
       }
     }
     if (next != layer_count) item.fault(concat("holds ", next, " of ", layer_count, " layers"), "");
   }
-  if (document.ok() && static_cast<int>(ranks.size()) != manifest.world_size) pipelines.fault("not every rank has a stage", "");
-  if (document.ok() && samples != manifest.global_batch) pipelines.fault(concat(samples, " samples, but the global batch is ", manifest.global_batch), "");
+  if (document.ok() && static_cast<int>(ranks.size()) != manifest.world_size)
+    pipelines.fault("not every rank has a stage", "");
+  if (document.ok() && samples != manifest.global_batch)
+    pipelines.fault(concat(samples, " samples, but the global batch is ", manifest.global_batch), "");
   double weight = 0.0;
   for (const auto& pipeline : manifest.pipelines) weight += pipeline.gradient_weight * pipeline.micro_batches;
-  if (document.ok() && std::fabs(weight - 1.0) > 1e-9) pipelines.fault("gradient weights do not sum to 1 over all micro-batches", "");
+  if (document.ok() && std::fabs(weight - 1.0) > 1e-9)
+    pipelines.fault("gradient weights do not sum to 1 over all micro-batches", "");
   document.finish();
   return manifest;
 }

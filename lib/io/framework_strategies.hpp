@@ -16,12 +16,12 @@ struct MegatronJob {
   int tensor_parallel = 1;
   int pipeline_parallel = 1;
   int context_parallel = 1;
-  int data_parallel = 1;   // world size over the others
+  int data_parallel = 1;  // world size over the others
   int micro_batch = 0;
   int global_batch = 0;
   int micro_batches = 0;
-  std::vector<LayoutEntry> layout;   // one per stage and chunk
-  std::string recompute_granularity; // "", full or selective
+  std::vector<LayoutEntry> layout;    // one per stage and chunk
+  std::string recompute_granularity;  // "", full or selective
   std::string recompute_method;
   int recompute_layers = 0;
   std::vector<std::string> recompute_modules;
@@ -47,7 +47,7 @@ struct FlagScaleJob {
   int micro_batch = 0;                    // of mesh 0
   int global_batch = 0;
   int micro_batches = 0;
-  std::vector<int> recompute_layers;      // per stage, the same for all its micro-batches; empty: none
+  std::vector<int> recompute_layers;  // per stage, the same for all its micro-batches; empty: none
 
   [[nodiscard]] int device_count() const;
 };
@@ -60,12 +60,12 @@ struct FlagScaleJob {
 void check_flagscale_hosts(const FlagScaleJob& job, const std::string& hostfile, const std::string& file);
 
 struct HetuStrategy {
-  int width = 1;                                      // ranks of a stage's slot
-  std::vector<std::vector<int>> layers;               // per pipeline and stage
-  std::vector<int> micro_batches;                     // per pipeline
-  std::map<int, int> devices;                         // rank to device
-  std::vector<int> unused;                            // ranks
-  std::vector<std::vector<int>> recompute_layers;     // per pipeline; empty: none
+  int width = 1;                                   // ranks of a stage's slot
+  std::vector<std::vector<int>> layers;            // per pipeline and stage
+  std::vector<int> micro_batches;                  // per pipeline
+  std::map<int, int> devices;                      // rank to device
+  std::vector<int> unused;                         // ranks
+  std::vector<std::vector<int>> recompute_layers;  // per pipeline; empty: none
 };
 
 /// Also refused, though Hetu takes it: a device twice, stages without layers, stages without ranks.
@@ -73,25 +73,26 @@ struct HetuStrategy {
 
 struct GalvatronStrategy {
   int pipeline = 1;
-  std::vector<int> tensor_parallel;   // per layer
-  std::vector<int> checkpoint;        // per layer, 0 or 1
-  std::vector<int> division;          // layers per stage
+  std::vector<int> tensor_parallel;  // per layer
+  std::vector<int> checkpoint;       // per layer, 0 or 1
+  std::vector<int> division;         // layers per stage
   int global_batch = 0;
   int chunks = 0;
   std::string pipeline_type;
 };
 
 /// Also refused, though Galvatron takes it: a global batch that the chunks do not divide, unknown keys.
-[[nodiscard]] GalvatronStrategy read_galvatron_strategy(const std::string& text, const std::string& file, int world_size);
+[[nodiscard]] GalvatronStrategy read_galvatron_strategy(const std::string& text, const std::string& file,
+                                                        int world_size);
 
 struct MindFormersJob {
   int data = 1;
   int model = 1;
-  std::vector<int> layers;                                     // per stage, from offset
+  std::vector<int> layers;  // per stage, from offset
   int micro_batches = 0;
   int batch = 0;
-  std::vector<int> recompute;                                  // whole layers per stage; empty: none
-  std::map<std::string, std::vector<int>> recompute_cells;     // per cell name and stage
+  std::vector<int> recompute;                               // whole layers per stage; empty: none
+  std::map<std::string, std::vector<int>> recompute_cells;  // per cell name and stage
 };
 
 [[nodiscard]] MindFormersJob read_mindformers(const std::string& text, const std::string& file);

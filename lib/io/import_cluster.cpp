@@ -81,8 +81,10 @@ void set_links(ImportedCluster& result, const ClusterImportOptions& options, Tex
     faults.add(0, 0, "inter_node.bandwidth", "the list does not say how fast links between nodes are",
                "add --inter-bandwidth \"200 Gbps\" or --inter-nccl FILE");
   }
-  if (!options.intra_latency) result.notes.emplace_back("intra_node.latency: default 3 us; change with --intra-latency");
-  if (!options.inter_latency) result.notes.emplace_back("inter_node.latency: default 5 us; change with --inter-latency");
+  if (!options.intra_latency)
+    result.notes.emplace_back("intra_node.latency: default 3 us; change with --intra-latency");
+  if (!options.inter_latency)
+    result.notes.emplace_back("inter_node.latency: default 5 us; change with --inter-latency");
   const BytesPerSecond unused{1e9};  // a link that nothing crosses
   const Link intra{options.intra_bandwidth.value_or(options.inter_bandwidth.value_or(unused)),
                    options.intra_latency.value_or(kIntraLatency)};

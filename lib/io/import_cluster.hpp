@@ -15,7 +15,7 @@ struct ClusterImportOptions {
   std::string name = "imported";
   /// Device type for each label of the list; a pair with an empty label holds for hosts without one.
   std::vector<std::pair<std::string, DeviceType>> devices;
-  int devices_per_node = 0;            // for hosts without slots; 0: not given
+  int devices_per_node = 0;  // for hosts without slots; 0: not given
   std::optional<BytesPerSecond> intra_bandwidth;
   std::optional<BytesPerSecond> inter_bandwidth;
   std::optional<Seconds> intra_latency;

@@ -116,7 +116,8 @@ class NodeListReader {
     const std::optional<int> to = whole_number(last);
     if (!from || !to) return fail(start, "a number or a range such as 01-04 is missing");
     if (*to < *from) return fail(start, concat("range ", first, "-", last, " runs backwards"));
-    if (static_cast<std::size_t>(*to - *from) >= kMaxHosts) return fail(start, concat("more than ", kMaxHosts, " nodes"));
+    if (static_cast<std::size_t>(*to - *from) >= kMaxHosts)
+      return fail(start, concat("more than ", kMaxHosts, " nodes"));
     for (int number = *from; number <= *to; ++number) {
       std::string digits = concat(number);
       // The padding of the first number holds for the whole range.
@@ -153,7 +154,8 @@ class HostfileReader {
     const auto first_typed = std::find_if(hosts_.begin(), hosts_.end(), typed);
     const auto untyped = std::find_if_not(hosts_.begin(), hosts_.end(), typed);
     if (first_typed != hosts_.end() && untyped != hosts_.end()) {
-      faults_.add(untyped->line, 1, "type", concat("host ", untyped->name, " has no type, but ", first_typed->name, " has"),
+      faults_.add(untyped->line, 1, "type",
+                  concat("host ", untyped->name, " has no type, but ", first_typed->name, " has"),
                   "give every host a type, or none");
     }
     faults_.finish();
@@ -176,8 +178,9 @@ class HostfileReader {
     const bool counts = key == "slots" || key == "max_slots" || key == "max-slots";
     const std::optional<int> count = whole_number(value);
     if (!counts || !count || *count < 1 || *count > kMaxDevices) {
-      fault(line, word.column, counts ? concat(quoted_text(value), " is not a number of slots from 1 to ", kMaxDevices)
-                                      : concat("unknown word ", quoted_text(word.text)));
+      fault(line, word.column,
+            counts ? concat(quoted_text(value), " is not a number of slots from 1 to ", kMaxDevices)
+                   : concat("unknown word ", quoted_text(word.text)));
       return false;
     }
     // max_slots only limits how far a job may overload a host.
@@ -207,7 +210,8 @@ class HostfileReader {
     if (colon != std::string::npos) {
       const std::optional<int> count = whole_number(word.text.substr(colon + 1));
       if (!count || *count < 1 || *count > kMaxDevices || host.devices != 0) {
-        return fault(line, word.column + static_cast<int>(colon), "the slots after \":\" are no number, or stated twice");
+        return fault(line, word.column + static_cast<int>(colon),
+                     "the slots after \":\" are no number, or stated twice");
       }
       host.devices = *count;
     }
@@ -286,8 +290,8 @@ std::vector<Host> read_slurm_hosts(const std::string& node_list, const std::stri
   std::map<std::string, int> seen;
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (!seen.emplace(names[i], 1).second) {
-      throw InputError(Diagnostic{"--slurm", 1, 1, "", concat("node ", names[i], " is named twice"),
-                                  "name every node once"});
+      throw InputError(
+          Diagnostic{"--slurm", 1, 1, "", concat("node ", names[i], " is named twice"), "name every node once"});
     }
     hosts.push_back({names[i], counts[i], "", 1});
   }

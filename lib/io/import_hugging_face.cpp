@@ -87,18 +87,22 @@ constexpr int kDefaultSequence = 4096;
 void read_sequence(HfConfig& config) {
   ModelSpec& model = config.result.model;
   const bool learned = config.type == HfType::Gpt2;
-  const Reader limit = learned ? (config.given("n_positions").exists() ? config.given("n_positions") : config.given("n_ctx"))
-                               : config.given("max_position_embeddings");
+  const Reader limit =
+      learned ? (config.given("n_positions").exists() ? config.given("n_positions") : config.given("n_ctx"))
+              : config.given("max_position_embeddings");
   const int longest = limit.count_or(0, 1, 1 << 24);
   model.sequence = config.options.sequence;
   if (model.sequence > 0) return;
   if (longest == 0) {
-    config.map.required(learned ? "n_positions" : "max_position_embeddings").fault("the file does not say how long a sequence is", "add --sequence N");
+    config.map.required(learned ? "n_positions" : "max_position_embeddings")
+        .fault("the file does not say how long a sequence is", "add --sequence N");
     return;
   }
   model.sequence = learned ? longest : std::min(longest, kDefaultSequence);
-  config.note(concat("sequence: ", learned ? "all positions of the config" : "default, the smaller of 4096 and max_position_embeddings ",
-                     learned ? "" : concat(longest), "; change with --sequence"));
+  config.note(
+      concat("sequence: ",
+             learned ? "all positions of the config" : "default, the smaller of 4096 and max_position_embeddings ",
+             learned ? "" : concat(longest), "; change with --sequence"));
 }
 
 void read_precision(HfConfig& config) {
@@ -116,7 +120,8 @@ void read_tied(HfConfig& config) {
   const bool fallback = config.type == HfType::Gpt2;
   config.result.model.tied_embeddings = tied.boolean_or(fallback);
   if (!tied.exists()) {
-    config.note(concat("tied_embeddings: the config does not say; default of the model type is ", fallback ? "true" : "false"));
+    config.note(
+        concat("tied_embeddings: the config does not say; default of the model type is ", fallback ? "true" : "false"));
   }
 }
 
@@ -143,7 +148,8 @@ AttentionShape read_attention(HfConfig& config) {
   }
   if (shape.head_dim == 0) {
     if (model.hidden % shape.heads != 0) {
-      heads.fault(concat("hidden_size ", model.hidden, " is not a multiple of ", shape.heads, " heads"), "add head_dim");
+      heads.fault(concat("hidden_size ", model.hidden, " is not a multiple of ", shape.heads, " heads"),
+                  "add head_dim");
     }
     shape.head_dim = model.hidden / shape.heads;
   }
@@ -174,7 +180,9 @@ MlpShape read_experts(HfConfig& config) {
   MlpShape shape;
   shape.gated = true;
   const bool mixtral = config.type == HfType::Mixtral;
-  const char* const experts = mixtral ? "num_local_experts" : is_deepseek(config.type) ? "n_routed_experts" : "num_experts";
+  const char* const experts = mixtral                    ? "num_local_experts"
+                              : is_deepseek(config.type) ? "n_routed_experts"
+                                                         : "num_experts";
   shape.experts = config.required(experts, 1 << 14);
   const Reader top_k = config.map.required("num_experts_per_tok");
   shape.top_k = top_k.count(1, 1 << 14);
@@ -232,7 +240,8 @@ void read_gpt2(HfConfig& config) {
   if (model.hidden % attention.heads != 0) {
     heads.fault(concat("n_embd ", model.hidden, " is not a multiple of ", attention.heads, " heads"), "");
   }
-  const double dropped = config.given("attn_pdrop").number_or(0.1, 0.0, 1.0) + config.given("resid_pdrop").number_or(0.1, 0.0, 1.0);
+  const double dropped =
+      config.given("attn_pdrop").number_or(0.1, 0.0, 1.0) + config.given("resid_pdrop").number_or(0.1, 0.0, 1.0);
   attention.dropout = dropped > 0.0;
   detail::set_layers(model, {block}, std::vector<int>(static_cast<std::size_t>(layers), 0));
 }
@@ -276,7 +285,8 @@ void read_rotary(HfConfig& config) {
   if (const Reader extra = config.given("num_nextn_predict_layers"); extra.exists() && extra.count(0, 100) > 0) {
     config.note("layers that predict further tokens (num_nextn_predict_layers) are left out");
   }
-  if (config.given("sliding_window").exists()) config.note("sliding windows of attention are not modelled: full attention");
+  if (config.given("sliding_window").exists())
+    config.note("sliding windows of attention are not modelled: full attention");
 }
 
 /// A name that our reader takes, from the path or repository the config names.

@@ -52,9 +52,9 @@ int hop_count(Collective collective, int ranks) {
 /// Result rows of a run, in whichever form it was written.
 struct NcclRun {
   std::vector<LinkSample> samples;
-  double bus_ratio = 0.0;     // bus over algorithm bandwidth of the largest call
-  int ranks = 0;              // 0: not stated
-  std::string collective;     // "": not stated
+  double bus_ratio = 0.0;  // bus over algorithm bandwidth of the largest call
+  int ranks = 0;           // 0: not stated
+  std::string collective;  // "": not stated
 };
 
 std::string names_of_collectives() {

@@ -18,10 +18,10 @@ struct LinkSample {
 
 /// A link curve `time = latency + payload / bandwidth` through measured points.
 struct LinkFit {
-  Link link;                    // latency is that of one hop
+  Link link;  // latency is that of one hop
   int ranks = 0;
   int samples = 0;
-  double worst_error = 0.0;     // largest |fit / measured - 1|
+  double worst_error = 0.0;  // largest |fit / measured - 1|
   std::vector<std::string> notes;
 };
 

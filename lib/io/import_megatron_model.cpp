@@ -23,7 +23,8 @@ class MegatronArguments {
       : arguments_(detail::read_argument_list(text)), faults_(file) {}
 
   [[nodiscard]] const Argument* find(const std::string& flag) const {
-    const auto found = std::find_if(arguments_.rbegin(), arguments_.rend(), [&](const Argument& a) { return a.flag == flag; });
+    const auto found =
+        std::find_if(arguments_.rbegin(), arguments_.rend(), [&](const Argument& a) { return a.flag == flag; });
     return found == arguments_.rend() ? nullptr : &*found;
   }
   [[nodiscard]] bool has(const std::string& flag) const { return find(flag) != nullptr; }
@@ -35,7 +36,8 @@ class MegatronArguments {
     const std::string value = argument->values.empty() ? "" : argument->values.front();
     const std::optional<int> number = detail::whole_number(value);
     if (number && *number >= 1 && *number <= max) return *number;
-    faults_.add(argument->line, argument->column, flag, concat(quoted_text(value), " is not a whole number from 1 to ", max),
+    faults_.add(argument->line, argument->column, flag,
+                concat(quoted_text(value), " is not a whole number from 1 to ", max),
                 value.find('$') == 0 ? "replace the variable by its value" : "");
     return fallback;
   }
@@ -49,7 +51,8 @@ class MegatronArguments {
   }
   void refuse(const std::string& flag, const std::string& message, const std::string& hint) {
     const Argument* const argument = find(flag);
-    faults_.add(argument == nullptr ? 0 : argument->line, argument == nullptr ? 0 : argument->column, flag, message, hint);
+    faults_.add(argument == nullptr ? 0 : argument->line, argument == nullptr ? 0 : argument->column, flag, message,
+                hint);
   }
   [[nodiscard]] TextFaults& faults() { return faults_; }
 
@@ -69,12 +72,15 @@ AttentionShape attention_of(MegatronArguments& arguments, const ModelSpec& model
   shape.output_bias = bias;
   shape.qk_norm = arguments.has("--qk-layernorm");
   shape.fused = !options.unfused_attention;
-  shape.dropout = arguments.word("--attention-dropout", "0.1") != "0" && arguments.word("--attention-dropout", "0.1") != "0.0";
+  shape.dropout =
+      arguments.word("--attention-dropout", "0.1") != "0" && arguments.word("--attention-dropout", "0.1") != "0.0";
   if (shape.heads % shape.kv_heads != 0) {
-    arguments.refuse("--num-query-groups", concat(shape.heads, " heads are not a multiple of ", shape.kv_heads, " groups"), "");
+    arguments.refuse("--num-query-groups",
+                     concat(shape.heads, " heads are not a multiple of ", shape.kv_heads, " groups"), "");
   }
   if (!arguments.has("--kv-channels") && model.hidden % shape.heads != 0) {
-    arguments.refuse("--num-attention-heads", concat("hidden size ", model.hidden, " is not a multiple of ", shape.heads), "add --kv-channels");
+    arguments.refuse("--num-attention-heads",
+                     concat("hidden size ", model.hidden, " is not a multiple of ", shape.heads), "add --kv-channels");
   }
   return shape;
 }
@@ -119,15 +125,16 @@ void check_supported(MegatronArguments& arguments) {
 
 }  // namespace
 
-ImportedModel import_megatron_model(const std::string& text, const std::string& file, const ModelImportOptions& options) {
+ImportedModel import_megatron_model(const std::string& text, const std::string& file,
+                                    const ModelImportOptions& options) {
   MegatronArguments arguments(text, file);
   ImportedModel result;
   ModelSpec& model = result.model;
   model.name = options.name.empty() ? "megatron" : options.name;
   model.hidden = arguments.required("--hidden-size", "give the whole argument list");
   const int layers = arguments.required("--num-layers", "give the whole argument list", 10'000);
-  model.sequence = options.sequence > 0 ? options.sequence
-                                        : arguments.required("--seq-length", "add --sequence N", 1 << 24);
+  model.sequence =
+      options.sequence > 0 ? options.sequence : arguments.required("--seq-length", "add --sequence N", 1 << 24);
   model.vocabulary = vocabulary_of(arguments, options);
   model.vocabulary_multiple = arguments.count("--make-vocab-size-divisible-by", 128, 1 << 16);
   model.norm = arguments.word("--normalization", "LayerNorm") == "RMSNorm" ? NormKind::RmsNorm : NormKind::LayerNorm;
@@ -145,8 +152,9 @@ ImportedModel import_megatron_model(const std::string& text, const std::string& 
   model.family = block.mlp->experts > 0 ? "moe" : block.mlp->gated ? "llama" : "gpt";
   detail::set_layers(model, {block}, std::vector<int>(static_cast<std::size_t>(layers), 0));
   arguments.faults().finish();
-  result.notes.emplace_back(options.unfused_attention ? "attention: stored scores (--unfused-attention)"
-                                                      : "fused_attention: default true; --unfused-attention for stored scores");
+  result.notes.emplace_back(options.unfused_attention
+                                ? "attention: stored scores (--unfused-attention)"
+                                : "fused_attention: default true; --unfused-attention for stored scores");
   return result;
 }
 

@@ -210,7 +210,8 @@ std::vector<PlacementRule> parse_placement_rules(RuleKind kind, const std::vecto
   std::vector<PlacementRule> rules;
   for (const std::string& text : texts) {
     auto parsed = parse_placement_rule(kind, text);
-    if (const auto* fault = std::get_if<RuleFault>(&parsed)) refuse(concat("--", to_text(kind)), fault->message, fault->hint);
+    if (const auto* fault = std::get_if<RuleFault>(&parsed))
+      refuse(concat("--", to_text(kind)), fault->message, fault->hint);
     rules.push_back(std::get<PlacementRule>(std::move(parsed)));
   }
   return rules;

@@ -35,12 +35,10 @@ struct FamilyDefaults {
 
 FamilyDefaults defaults_of(Family family) {
   switch (family) {
-    case Family::Gpt:
-      return {false, true, true, true, true, NormKind::LayerNorm};
+    case Family::Gpt: return {false, true, true, true, true, NormKind::LayerNorm};
     case Family::Llama:
     case Family::Moe:
-    case Family::Custom:
-      return {true, false, false, false, false, NormKind::RmsNorm};
+    case Family::Custom: return {true, false, false, false, false, NormKind::RmsNorm};
   }
   return {};
 }

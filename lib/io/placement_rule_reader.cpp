@@ -84,7 +84,8 @@ class RuleParser {
     const std::size_t colon = name.rfind(':');
     const auto index = colon == std::string::npos ? std::nullopt : index_of(name.substr(colon + 1));
     if (!index || colon == 0) {
-      refuse(concat("\"", name, "\" in \"", word, "\" is not NODE:INDEX"), "such as device=a100-0:3; devices count from 0");
+      refuse(concat("\"", name, "\" in \"", word, "\" is not NODE:INDEX"),
+             "such as device=a100-0:3; devices count from 0");
       return;
     }
     rule_.devices.push_back({name.substr(0, colon), *index});
@@ -103,7 +104,8 @@ class RuleParser {
       return;
     }
     if (key == "stage") {
-      refuse(concat("\"", word, "\""), "stage=first holds the embedding, stage=last the head; others are named by layers=");
+      refuse(concat("\"", word, "\""),
+             "stage=first holds the embedding, stage=last the head; others are named by layers=");
       return;
     }
     const std::size_t dash = value.find('-');

@@ -117,7 +117,8 @@ PlanProblem read_problem(const Reader& reader) {
 
 DeviceName read_device(const Reader& reader) {
   const std::vector<Reader> parts = reader.items(2);
-  if (parts.size() > 2) reader.fault(concat("a list of ", parts.size(), " values, but a device is [\"node name\", index]"));
+  if (parts.size() > 2)
+    reader.fault(concat("a list of ", parts.size(), " values, but a device is [\"node name\", index]"));
   if (parts.size() != 2) return {};
   return {parts[0].name(), parts[1].count(0, kMostDevices)};
 }
@@ -293,8 +294,8 @@ void read_balance(const Reader& reader, Plan& plan) {
   const Reader intra = reader.required("intra_pipeline");
   for (const Reader& item : intra.items()) plan.intra_pipeline_imbalance.push_back(item.number(0.0));
   if (intra.exists() && plan.intra_pipeline_imbalance.size() != plan.pipelines.size()) {
-    intra.fault(concat("found ", plan.intra_pipeline_imbalance.size(), " values for ", plan.pipelines.size(),
-                       " pipelines"));
+    intra.fault(
+        concat("found ", plan.intra_pipeline_imbalance.size(), " values for ", plan.pipelines.size(), " pipelines"));
   }
 }
 

@@ -314,9 +314,7 @@ void read_file(const ImportFile& file, const ImportOptions& options, Collected& 
   const Document document = Document::parse(file.text, file.path);
   const Reader root = document.root();
   switch (layout) {
-    case Layout::Metis:
-      read_metis(root, file, collected);
-      break;
+    case Layout::Metis: read_metis(root, file, collected); break;
     case Layout::Sailor: {
       const std::string model = folder_above(file.path, 2);
       const std::string device = options.device.empty() ? folder_above(file.path, 1) : options.device;
@@ -326,21 +324,16 @@ void read_file(const ImportFile& file, const ImportOptions& options, Collected& 
       read_sailor(root, device, model, collected);
       break;
     }
-    case Layout::SailorCollection:
-      read_sailor_collection(root, collected);
-      break;
-    case Layout::SailorInfo:
-      read_sailor_info(root, collected);
-      break;
-    case Layout::Galvatron:
-      collected.galvatron.push_back(file);
-      return;
+    case Layout::SailorCollection: read_sailor_collection(root, collected); break;
+    case Layout::SailorInfo: read_sailor_info(root, collected); break;
+    case Layout::Galvatron: collected.galvatron.push_back(file); return;
     case Layout::Unknown:
       check_kind(document, FileKind::Profile);
-      throw InputError(Diagnostic{file.path, 1, 1, "", "none of the layouts of profiles that hpplan reads",
-                                  "known: its own (\"format\": \"hpplan-profile\"), Metis (one file per TP degree and "
-                                  "micro-batch), Sailor (profile.json), Galvatron (computation_profiling_*.json), training "
-                                  "logs of Megatron-LM with timers"});
+      throw InputError(
+          Diagnostic{file.path, 1, 1, "", "none of the layouts of profiles that hpplan reads",
+                     "known: its own (\"format\": \"hpplan-profile\"), Metis (one file per TP degree and "
+                     "micro-batch), Sailor (profile.json), Galvatron (computation_profiling_*.json), training "
+                     "logs of Megatron-LM with timers"});
   }
   document.finish();
 }

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
+
+#include <nlohmann/json.hpp>
 
 #include "base/diagnostic.hpp"
 #include "base/text.hpp"
@@ -29,7 +30,8 @@ std::string value_text(const Reader& value) {
   switch (value.kind()) {
     case ValueKind::Null: return "null";
     case ValueKind::Boolean: return value.boolean() ? "true" : "false";
-    case ValueKind::Integer: return concat(value.integer(std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()));
+    case ValueKind::Integer:
+      return concat(value.integer(std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()));
     case ValueKind::Real: return shortest(value.number());
     case ValueKind::Text: return value.text();
     case ValueKind::List: {
@@ -119,7 +121,8 @@ void check_name(const std::string& key, const Reader& value) {
   const std::vector<std::string> names = setting_names();
   if (std::find(names.begin(), names.end(), key) != names.end()) return;
   const std::string nearest = nearest_name(key.substr(0, 64), names);
-  value.fault("unknown setting", nearest.empty() ? concat("settings: ", join(names, ", ")) : concat("did you mean \"", nearest, "\"?"));
+  value.fault("unknown setting",
+              nearest.empty() ? concat("settings: ", join(names, ", ")) : concat("did you mean \"", nearest, "\"?"));
 }
 
 Settings read_settings(const Reader& map) {
@@ -157,7 +160,8 @@ std::vector<Settings> read_grid(const Reader& map) {
 
 void merge(Settings& settings, const Settings& more) {
   for (const Setting& setting : more) {
-    const auto same = std::find_if(settings.begin(), settings.end(), [&](const Setting& s) { return s.key == setting.key; });
+    const auto same =
+        std::find_if(settings.begin(), settings.end(), [&](const Setting& s) { return s.key == setting.key; });
     if (same == settings.end()) {
       settings.push_back(setting);
     } else {
@@ -232,7 +236,8 @@ std::optional<SweepLine> parse_sweep_line(const std::string& line) {
     SweepLine result;
     result.index = json.at("point").get<int>();
     result.problem = json.at("problem").get<std::string>();
-    for (const auto& [key, value] : json.at("settings").items()) result.settings.emplace_back(key, value.get<std::string>());
+    for (const auto& [key, value] : json.at("settings").items())
+      result.settings.emplace_back(key, value.get<std::string>());
     SweepOutcome& outcome = result.outcome;
     outcome.status = status_of(json.at("status").get<std::string>());
     outcome.reason = json.value("reason", "");
@@ -259,7 +264,8 @@ std::vector<SweepLine> parse_sweep_results(const std::string& text, const std::s
     ++number;
     std::optional<SweepLine> line = parse_sweep_line(text.substr(start, end - start));
     if (!line) {
-      throw InputError(Diagnostic{file, number, 1, "", "not a line that hpplan sweep wrote", "remove the line, or give another file"});
+      throw InputError(Diagnostic{file, number, 1, "", "not a line that hpplan sweep wrote",
+                                  "remove the line, or give another file"});
     }
     lines.push_back(*std::move(line));
     start = end + 1;

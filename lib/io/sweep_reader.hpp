@@ -13,8 +13,8 @@ namespace hpplan {
 ///   grid    lists of values; their product, the last key varying fastest
 ///   points  a list of maps: settings of single points, each combined with the grid if there is one
 /// Settings: model, cluster, profile, global_batch, micro_batch, sequence, schedule, tolerance, pipelines, stages,
-/// tensor_parallel, whole_nodes, type_pure, forbid, force. A value that is a list for one point is a list inside the grid's list.
-/// Throws InputError with every fault found.
+/// tensor_parallel, whole_nodes, type_pure, forbid, force. A value that is a list for one point is a list inside the
+/// grid's list. Throws InputError with every fault found.
 [[nodiscard]] std::vector<SweepPoint> parse_sweep(std::string text, std::string file);
 
 /// One line of a results file, without its line end; nothing if it is not one.

@@ -60,7 +60,8 @@ Seconds exposed_sync(const Problem& problem, const Plan& plan) {
   std::vector<std::pair<Seconds, std::size_t>> order;
   for (std::size_t g = 0; g < plan.gradient_sync.groups.size(); ++g) {
     Seconds ready;
-    for (const int rank : plan.gradient_sync.groups[g].ranks) ready = std::max(ready, free[static_cast<std::size_t>(rank)]);
+    for (const int rank : plan.gradient_sync.groups[g].ranks)
+      ready = std::max(ready, free[static_cast<std::size_t>(rank)]);
     order.emplace_back(ready, g);
   }
   std::sort(order.begin(), order.end());
@@ -103,8 +104,8 @@ Seconds plan_optimizer_time(const Problem& problem, const std::vector<PipelinePl
   for (const PipelinePlan& pipeline : pipelines) {
     for (const StagePlan& stage : pipeline.stages) {
       const double parameters = parameters_of(problem, pipeline, stage);
-      slowest = std::max(slowest, optimizer_time(problem, stage.node_group, stage.tensor_parallel,
-                                                 stage.data_parallel, parameters));
+      slowest = std::max(
+          slowest, optimizer_time(problem, stage.node_group, stage.tensor_parallel, stage.data_parallel, parameters));
     }
   }
   return slowest;
@@ -138,7 +139,8 @@ double samples_per_second(const Problem& problem, const Plan& plan) {
 double model_flop_utilisation(const Problem& problem, const Plan& plan) {
   double peak = 0.0;
   for (int g = 0; g < problem.cluster.group_count(); ++g) {
-    peak += problem.cluster.node_groups[static_cast<std::size_t>(g)].device_count() * problem.cluster.type_of(g).peak.value();
+    peak += problem.cluster.node_groups[static_cast<std::size_t>(g)].device_count() *
+            problem.cluster.type_of(g).peak.value();
   }
   return model_flop_per_sample(problem.model).value() * samples_per_second(problem, plan) / peak;
 }

@@ -7,9 +7,9 @@
 
 namespace hpplan {
 
-/// Fills in every predicted number of a plan from its decisions (devices, layers, degrees, recomputation, micro-batches,
-/// schedules), whether the plan is feasible or not. Uses no search code: `plan`, `check` and `simulate` share it.
-/// The lower bound is left at 0.
+/// Fills in every predicted number of a plan from its decisions (devices, layers, degrees, recomputation,
+/// micro-batches, schedules), whether the plan is feasible or not. Uses no search code: `plan`, `check` and `simulate`
+/// share it. The lower bound is left at 0.
 [[nodiscard]] Plan evaluate(const Problem& problem, std::vector<PipelinePlan> pipelines);
 
 /// Numbers of one pipeline as placed: stage times, links, memory, time, bubble.

@@ -56,7 +56,7 @@ void append_covering_ranks(const Holder& holder, std::int64_t numerator, std::in
 struct GroupContent {
   Bytes bytes;
   std::vector<GradientBlock> blocks;
-  std::int64_t tensor_calls = 0;   // tensor-wise: calls of this group
+  std::int64_t tensor_calls = 0;  // tensor-wise: calls of this group
 };
 
 using Groups = std::map<std::vector<int>, GroupContent>;
@@ -105,9 +105,9 @@ void add_layer(const Problem& problem, int layer, const std::vector<Holder>& hol
 struct GroupShape {
   int ranks = 0;
   int nodes = 0;
-  int ranks_per_node = 0;            // 0: nodes hold different numbers
-  Link intra;                        // slowest figures of all nodes
-  Link inter;                        // slowest share of one device, largest latency
+  int ranks_per_node = 0;  // 0: nodes hold different numbers
+  Link intra;              // slowest figures of all nodes
+  Link inter;              // slowest share of one device, largest latency
 };
 
 GroupShape shape_of(const Problem& problem, std::span<const int> ranks) {
@@ -275,7 +275,7 @@ Seconds gradient_sync_at_least(const Problem& problem, std::span<const PipelineP
   for (const PipelinePlan& pipeline : pipelines) {
     for (const StagePlan& stage : pipeline.stages) {
       std::vector<RanksOnNode> mine;
-      for (const DevicePlace& place : stage.devices) {   // devices of a node are neighbours
+      for (const DevicePlace& place : stage.devices) {  // devices of a node are neighbours
         if (mine.empty() || mine.back().node != place.node) mine.push_back({place.group, place.node, 0});
         ++mine.back().ranks;
       }
@@ -306,7 +306,7 @@ Seconds gradient_sync_at_least(const Problem& problem, std::span<const PipelineP
       if (problem.model.tied_embeddings && last && !first) hold(0);
     }
   }
-  std::vector<double> seconds(static_cast<std::size_t>(layers), 0.0);   // of a whole layer on one device
+  std::vector<double> seconds(static_cast<std::size_t>(layers), 0.0);  // of a whole layer on one device
   double per_byte = 0.0;
   for (std::size_t layer = 0; layer < held.size(); ++layer) {
     if (layer == 0 || held[layer] != held[layer - 1]) per_byte = seconds_per_byte(problem, held[layer]);
@@ -343,12 +343,11 @@ Seconds gradient_sync_lower_bound(const Problem& problem, const SyncShape& shape
   const int free = nodes.devices_per_node - on_node;
   double best = std::numeric_limits<double>::infinity();
   if (!shape.spread && devices <= nodes.devices_per_node && own + free >= members) {
-    best = 2.0 * (members - 1) / members * held / inner;   // the whole group on one node
+    best = 2.0 * (members - 1) / members * held / inner;  // the whole group on one node
   }
   for (int k = own; k <= own + free; ++k) {
     const int rings = std::max(2, (members + k - 1) / k);
-    const double hierarchical =
-        2.0 * (k - 1) / k * held / inner + 2.0 * (rings - 1) / rings * held / k / share;
+    const double hierarchical = 2.0 * (k - 1) / k * held / inner + 2.0 * (rings - 1) / rings * held / k / share;
     best = std::min(best, hierarchical);
   }
   // A flat ring over several nodes.

@@ -33,11 +33,11 @@ namespace hpplan {
 
 /// What decides how cheap a stage's own share of the gradient sync can be.
 struct SyncShape {
-  int group = 0;            // node group of the stage
-  int devices = 1;          // of the stage
+  int group = 0;    // node group of the stage
+  int devices = 1;  // of the stage
   int tensor_parallel = 1;
-  int replicas = 1;         // of each of its layers, at least, in the whole plan, DP replicas counted
-  bool spread = false;      // every layer of the stage has replicas on more than one node
+  int replicas = 1;     // of each of its layers, at least, in the whole plan, DP replicas counted
+  bool spread = false;  // every layer of the stage has replicas on more than one node
 };
 
 /// A lower bound of the gradient synchronisation time of any plan that has such a stage. Never above the time of any

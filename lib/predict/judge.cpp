@@ -9,8 +9,8 @@
 #include "base/diagnostic.hpp"
 #include "base/text.hpp"
 #include "predict/evaluate.hpp"
-#include "predict/planned_stage.hpp"
 #include "predict/plan_stamp.hpp"
+#include "predict/planned_stage.hpp"
 #include "predict/rate_bound.hpp"
 #include "predict/stage.hpp"
 #include "schedule/table.hpp"
@@ -244,7 +244,8 @@ void Judge::check_asynchronous(std::size_t p) {
   const int expected = asynchronous ? pipeline.micro_batches : 0;
   if (pipeline.accumulation != expected) {
     unsound(path, concat(pipeline.accumulation), concat(expected),
-            asynchronous ? "an update takes the pipeline's micro-batches of one global batch" : "the schedule is synchronous");
+            asynchronous ? "an update takes the pipeline's micro-batches of one global batch"
+                         : "the schedule is synchronous");
   }
   const std::optional<int> limit = file_.problem.job.max_drift;
   for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
@@ -272,7 +273,8 @@ void Judge::check_stage(std::size_t p, std::size_t s, std::map<DevicePlace, std:
             concat("tensor_parallel ", stage.tensor_parallel, " times data_parallel ", stage.data_parallel));
   }
   if (pipeline.micro_batch % stage.data_parallel != 0) {
-    unsound(path + ".data_parallel", concat(stage.data_parallel), concat("a divisor of micro_batch ", pipeline.micro_batch));
+    unsound(path + ".data_parallel", concat(stage.data_parallel),
+            concat("a divisor of micro_batch ", pipeline.micro_batch));
     return;
   }
   const std::string fault = tensor_parallel_fault(problem_.model, stage.tensor_parallel);
@@ -332,7 +334,8 @@ void Judge::check_idle() {
   std::vector<bool> used(static_cast<std::size_t>(problem_.cluster.device_count()), false);
   for (const PipelinePlan& pipeline : plan_.pipelines) {
     for (const StagePlan& stage : pipeline.stages) {
-      for (const DevicePlace& place : stage.devices) used[static_cast<std::size_t>(rank_of(problem_.cluster, place))] = true;
+      for (const DevicePlace& place : stage.devices)
+        used[static_cast<std::size_t>(rank_of(problem_.cluster, place))] = true;
     }
   }
   for (int rank = 0; rank < problem_.cluster.device_count(); ++rank) {
@@ -350,7 +353,8 @@ void Judge::check_constraints() {
   const Constraints& limits = job.constraints;
   const auto pipelines = static_cast<int>(plan_.pipelines.size());
   const std::string remark = "the job's own constraint";
-  if (!limits.pipelines.allows(pipelines)) differ("pipelines", concat(pipelines), "a number that the job allows", remark);
+  if (!limits.pipelines.allows(pipelines))
+    differ("pipelines", concat(pipelines), "a number that the job allows", remark);
   const auto one_of = [](const auto& list, const auto& value) {
     return std::find(list.begin(), list.end(), value) != list.end();
   };
@@ -368,7 +372,8 @@ void Judge::check_constraints() {
     for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
       const StagePlan& stage = pipeline.stages[s];
       if (!limits.tensor_parallel.empty() && !one_of(limits.tensor_parallel, stage.tensor_parallel)) {
-        differ(stage_path(p, s) + ".tensor_parallel", concat(stage.tensor_parallel), "a degree that the job allows", remark);
+        differ(stage_path(p, s) + ".tensor_parallel", concat(stage.tensor_parallel), "a degree that the job allows",
+               remark);
       }
       if (!limits.allow_recompute && !stage.recompute.empty()) {
         differ(stage_path(p, s) + ".recompute", "recomputation", "none", remark);
@@ -379,7 +384,8 @@ void Judge::check_constraints() {
       if (limits.whole_nodes && part != 0) {
         differ(stage_path(p, s) + ".devices", concat(stage.devices.size(), " devices"), "whole nodes", remark);
       }
-      const int type = problem_.cluster.node_groups[static_cast<std::size_t>(pipeline.stages[0].node_group)].device_type;
+      const int type =
+          problem_.cluster.node_groups[static_cast<std::size_t>(pipeline.stages[0].node_group)].device_type;
       if (limits.type_pure && group.device_type != type) {
         differ(stage_path(p, s) + ".node_group", group.name, "the device type of the first stage", remark);
       }
@@ -391,7 +397,8 @@ void Judge::check_placement() {
   const std::vector<PlacementRule>& rules = file_.problem.job.constraints.placement;
   const std::vector<RuleFault> faults = rule_faults(rules, problem_.model, problem_.cluster);
   for (const RuleFault& fault : faults) {
-    differ(concat("problem.constraints.", to_text(fault.kind)), fault.message, "rules that some plan keeps", fault.hint);
+    differ(concat("problem.constraints.", to_text(fault.kind)), fault.message, "rules that some plan keeps",
+           fault.hint);
   }
   if (rules.empty() || !faults.empty() || !sound_) return;
   const std::string remark = "the job's own constraint";
@@ -403,12 +410,14 @@ void Judge::check_placement() {
         if (places.may_hold(stage.node_group, part)) continue;
         differ(stage_path(p, s) + ".layers", concat("[", part.first, ", ", part.last, ")"),
                concat("layers that the job lets ",
-                      problem_.cluster.node_groups[static_cast<std::size_t>(stage.node_group)].name, " hold"), remark);
+                      problem_.cluster.node_groups[static_cast<std::size_t>(stage.node_group)].name, " hold"),
+               remark);
       }
       const auto barred = std::find_if(stage.devices.begin(), stage.devices.end(),
                                        [&](const DevicePlace& place) { return !places.may_use(place); });
       if (barred == stage.devices.end()) continue;
-      differ(stage_path(p, s) + ".devices", to_text(name_of(problem_.cluster, *barred)), "devices that the job allows", remark);
+      differ(stage_path(p, s) + ".devices", to_text(name_of(problem_.cluster, *barred)), "devices that the job allows",
+             remark);
     }
   }
 }
@@ -517,8 +526,8 @@ void Judge::compare_memory(const std::string& path, const StagePlan& found, cons
   check_bytes(path + ".capacity", found.capacity, expected.capacity);
   const Bytes over = expected.memory.total() - expected.capacity;
   if (over > Bytes{0}) {
-    differ(path + ".total", concat(expected.memory.total().count()),
-           concat("at most ", expected.capacity.count()), concat("does not fit: ", over.count(), " bytes too many"));
+    differ(path + ".total", concat(expected.memory.total().count()), concat("at most ", expected.capacity.count()),
+           concat("does not fit: ", over.count(), " bytes too many"));
   }
 }
 

@@ -9,7 +9,7 @@ namespace hpplan {
 
 /// What a plan file is held to.
 struct JudgeOptions {
-  double tolerance = 1e-6;   // relative, of times and rates; sizes and counts must be equal
+  double tolerance = 1e-6;  // relative, of times and rates; sizes and counts must be equal
 };
 
 /// How far a plan's lower bound was proved again.
@@ -26,7 +26,7 @@ struct Judgement {
   std::vector<Difference> differences;
   bool recomputed = false;
   BoundVerdict bound = BoundVerdict::NotLookedAt;
-  Seconds work_bound;   // recomputed for the plan's whole job; 0: not looked at
+  Seconds work_bound;  // recomputed for the plan's whole job; 0: not looked at
 
   [[nodiscard]] bool ok() const { return differences.empty(); }
 };

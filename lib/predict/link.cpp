@@ -25,8 +25,7 @@ bool share_a_node(const StagePlan& from, const StagePlan& to) {
 Link outer_link(const Problem& problem, int group_a, int devices_a, int group_b, int devices_b) {
   const NodeGroup& a = problem.cluster.node_groups[static_cast<std::size_t>(group_a)];
   const NodeGroup& b = problem.cluster.node_groups[static_cast<std::size_t>(group_b)];
-  const Link& limit =
-      problem.cluster.group_links[static_cast<std::size_t>(group_a)][static_cast<std::size_t>(group_b)];
+  const Link& limit = problem.cluster.group_links[static_cast<std::size_t>(group_a)][static_cast<std::size_t>(group_b)];
   const BytesPerSecond side_a = owned(std::min(a.inter_node.bandwidth, limit.bandwidth), devices_a, a.devices_per_node);
   const BytesPerSecond side_b = owned(std::min(b.inter_node.bandwidth, limit.bandwidth), devices_b, b.devices_per_node);
   return {std::min(side_a, side_b), limit.latency};

@@ -40,15 +40,15 @@ void check_job(const ModelSpec& model, const ClusterSpec& cluster, const Job& jo
   }
   int widest = 1;
   for (const NodeGroup& group : cluster.node_groups) {
-    widest = std::max(widest, job.constraints.tensor_parallel_across_nodes ? group.device_count()
-                                                                           : group.devices_per_node);
+    widest =
+        std::max(widest, job.constraints.tensor_parallel_across_nodes ? group.device_count() : group.devices_per_node);
   }
   for (const int degree : job.constraints.tensor_parallel) {
     const std::string fault = tensor_parallel_fault(model, degree);
     if (!fault.empty()) refuse("tensor_parallel", fault, "");
     if (degree > widest) {
-      refuse("tensor_parallel", concat("degree ", degree, " needs ", degree, " devices in one node, the largest has ",
-                                       widest),
+      refuse("tensor_parallel",
+             concat("degree ", degree, " needs ", degree, " devices in one node, the largest has ", widest),
              "use a smaller degree, or --tensor-parallel-across-nodes");
     }
   }

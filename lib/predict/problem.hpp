@@ -33,7 +33,7 @@ class CostTable {
 
   std::vector<std::vector<int>> degrees_;
   std::vector<int> samples_;
-  std::vector<std::vector<LayerCost>> costs_;         // [index(group, tp, samples)][kind]
+  std::vector<std::vector<LayerCost>> costs_;                 // [index(group, tp, samples)][kind]
   std::vector<std::vector<std::vector<double>>> parameters_;  // [group][degree index][kind]
 };
 

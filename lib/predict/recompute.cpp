@@ -20,9 +20,9 @@ constexpr std::size_t kMostItems = 16;
 struct Hull {
   std::array<double, kMostChoices> freed{};
   std::array<double, kMostChoices> extra{};
-  std::array<double, kMostChoices> slopes{};   // of the segment that starts at corner j
+  std::array<double, kMostChoices> slopes{};  // of the segment that starts at corner j
   std::array<int, kMostChoices> choice{};
-  std::size_t corners = 1;   // the first is "nothing"
+  std::size_t corners = 1;  // the first is "nothing"
 
   [[nodiscard]] double slope(std::size_t segment) const { return slopes[segment]; }
 };
@@ -103,7 +103,7 @@ class Knapsack {
   /// A first selection: the relaxed optimum with its one split layer rounded up. Within one layer of the optimum, so
   /// that the search below is left with little.
   void round_up() {
-    std::vector<std::vector<int>> at(items_.size());   // layers at each corner
+    std::vector<std::vector<int>> at(items_.size());  // layers at each corner
     for (std::size_t i = 0; i < items_.size(); ++i) {
       at[i].assign(hulls_[i].corners, 0);
       at[i][0] = items_[i].layers;
@@ -222,7 +222,8 @@ Bytes most_freed(std::span<const RecomputeItem> items, Bytes cap) {
 
 }  // namespace
 
-std::optional<RecomputeSelection> cheapest_recompute(std::span<const RecomputeItem> items, int in_flight, Bytes excess) {
+std::optional<RecomputeSelection> cheapest_recompute(std::span<const RecomputeItem> items, int in_flight,
+                                                     Bytes excess) {
   RecomputeSelection selection;
   if (excess <= Bytes{0}) return selection;
   check_invariant(items.size() <= kMostItems, "few kinds of layers in a stage");

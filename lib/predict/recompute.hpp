@@ -26,9 +26,9 @@ struct RecomputeCount {
 };
 
 struct RecomputeSelection {
-  Seconds extra;        // added to the stage's backward, one micro-batch
-  Bytes freed;          // per micro-batch
-  Bytes live;           // the largest live set of a choice in use
+  Seconds extra;  // added to the stage's backward, one micro-batch
+  Bytes freed;    // per micro-batch
+  Bytes live;     // the largest live set of a choice in use
   std::vector<RecomputeCount> counts;
 };
 

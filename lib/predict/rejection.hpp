@@ -13,10 +13,10 @@ enum class RejectReason { DeviceMemory, NoProfile, TooFewDevices, BatchNotReacha
 /// Why a candidate is not feasible, and by how much it misses.
 struct Rejection {
   RejectReason reason = RejectReason::DeviceMemory;
-  int stage = -1;          // where it fails; -1: the whole candidate
-  Bytes needed;            // with DeviceMemory: what the candidate takes on one device
-  Bytes available;         // and what there is
-  std::string text;        // one line for people
+  int stage = -1;    // where it fails; -1: the whole candidate
+  Bytes needed;      // with DeviceMemory: what the candidate takes on one device
+  Bytes available;   // and what there is
+  std::string text;  // one line for people
 };
 
 }  // namespace hpplan

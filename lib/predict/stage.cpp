@@ -24,8 +24,8 @@ double parameters_of(const Problem& problem, const StageQuery& query, std::span<
   bool last = false;
   for (const LayerRange& layers : parts) {
     for (int layer = layers.first; layer < layers.last; ++layer) {
-      parameters += problem.costs.parameters(query.group, query.tensor_parallel,
-                                             model.layers[static_cast<std::size_t>(layer)]);
+      parameters +=
+          problem.costs.parameters(query.group, query.tensor_parallel, model.layers[static_cast<std::size_t>(layer)]);
     }
     first = first || layers.contains(0);
     last = last || layers.contains(model.layer_count() - 1);
@@ -110,8 +110,8 @@ std::vector<RecomputeItem> recompute_items(const Problem& problem, const StageQu
 
 StageEstimate estimate_stage(const Problem& problem, const StageQuery& query, std::span<const RecomputeCount> counts) {
   const StageBase base = stage_base(problem, query);
-  StageEstimate estimate{base.forward, base.backward, base.weight_gradient, base.memory,
-                         {counts.begin(), counts.end()}, base.provenance};
+  StageEstimate estimate{
+      base.forward, base.backward, base.weight_gradient, base.memory, {counts.begin(), counts.end()}, base.provenance};
   Bytes live;
   for (const RecomputeCount& count : counts) {
     const LayerCost& cost = problem.costs.at(query.group, query.tensor_parallel, query.samples(), count.kind);
@@ -159,8 +159,8 @@ std::vector<RecomputeRange> recompute_ranges(const Problem& problem, const Stage
   std::vector<RecomputeRange> ranges;
   for (int layer = query.layers.first; layer < query.layers.last; ++layer) {
     const int kind = problem.model.layers[static_cast<std::size_t>(layer)];
-    const auto next =
-        std::find_if(left.begin(), left.end(), [&](const auto& count) { return count.kind == kind && count.layers > 0; });
+    const auto next = std::find_if(left.begin(), left.end(),
+                                   [&](const auto& count) { return count.kind == kind && count.layers > 0; });
     if (next == left.end()) continue;
     --next->layers;
     const LayerCost& cost = problem.costs.at(query.group, query.tensor_parallel, query.samples(), kind);
@@ -181,8 +181,9 @@ std::vector<RecomputeCount> recompute_counts(const Problem& problem, const Stage
     for (int layer = range.layers.first; layer < range.layers.last; ++layer) {
       const int kind = problem.model.layers[static_cast<std::size_t>(layer)];
       const auto& choices = problem.costs.at(query.group, query.tensor_parallel, query.samples(), kind).recompute;
-      const auto found = std::find_if(choices.begin(), choices.end(),
-                                      [&](const RecomputeChoice& choice) { return choice.operators == range.operators; });
+      const auto found = std::find_if(choices.begin(), choices.end(), [&](const RecomputeChoice& choice) {
+        return choice.operators == range.operators;
+      });
       if (found == choices.end()) {
         throw InputError(Diagnostic{"", 0, 0, "recompute",
                                     concat("layer ", layer, " cannot recompute {", join(range.operators, ", "), "}"),

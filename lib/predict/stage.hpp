@@ -16,9 +16,9 @@ struct StageQuery {
   int group = 0;
   int tensor_parallel = 1;
   int data_parallel = 1;
-  int micro_batch = 1;      // samples of the pipeline's micro-batch; each DP replica gets an equal part
+  int micro_batch = 1;  // samples of the pipeline's micro-batch; each DP replica gets an equal part
   LayerRange layers;
-  int in_flight = 1;        // micro-batches held at the peak
+  int in_flight = 1;  // micro-batches held at the peak
 
   [[nodiscard]] int samples() const { return micro_batch / data_parallel; }
 };
@@ -26,8 +26,8 @@ struct StageQuery {
 /// Predicted numbers of one stage, one micro-batch, one device.
 struct StageEstimate {
   Seconds forward;
-  Seconds backward;           // recomputation included
-  Seconds weight_gradient;    // the part of backward that a split schedule may delay
+  Seconds backward;         // recomputation included
+  Seconds weight_gradient;  // the part of backward that a split schedule may delay
   StageMemory memory;
   std::vector<RecomputeCount> recompute;
   Provenance provenance = Provenance::Measured;
@@ -38,9 +38,9 @@ struct StageBase {
   Seconds forward;
   Seconds backward;
   Seconds weight_gradient;
-  double parameters = 0.0;    // elements on one device
-  Bytes saved;                // per micro-batch
-  StageMemory memory;         // activations of `in_flight` micro-batches; workspace without a recomputed layer
+  double parameters = 0.0;  // elements on one device
+  Bytes saved;              // per micro-batch
+  StageMemory memory;       // activations of `in_flight` micro-batches; workspace without a recomputed layer
   Provenance provenance = Provenance::Measured;
 };
 

@@ -130,12 +130,9 @@ const PointsByDegree* points_of(const DeviceProfile& profile, const ModelSpec& m
     return found == profile.points.end() || found->second.empty() ? nullptr : &found->second;
   };
   switch (kind.role) {
-    case LayerRole::Embedding:
-      return named("embedding");
-    case LayerRole::Head:
-      return named("head");
-    case LayerRole::Block:
-      break;
+    case LayerRole::Embedding: return named("embedding");
+    case LayerRole::Head: return named("head");
+    case LayerRole::Block: break;
   }
   if (const PointsByDegree* points = named(kind.name)) return points;
   const auto block_kinds = std::count_if(model.kinds.begin(), model.kinds.end(),

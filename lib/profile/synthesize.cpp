@@ -11,12 +11,9 @@ namespace {
 
 std::string points_name(const LayerKind& kind) {
   switch (kind.role) {
-    case LayerRole::Embedding:
-      return "embedding";
-    case LayerRole::Head:
-      return "head";
-    case LayerRole::Block:
-      break;
+    case LayerRole::Embedding: return "embedding";
+    case LayerRole::Head: return "head";
+    case LayerRole::Block: break;
   }
   return kind.name;
 }

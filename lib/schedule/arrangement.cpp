@@ -4,16 +4,12 @@ namespace hpplan {
 
 int chunks_of(Arrangement arrangement, int devices) {
   switch (arrangement) {
-    case Arrangement::OnePerDevice:
-      return 1;
+    case Arrangement::OnePerDevice: return 1;
     case Arrangement::Vee:
-    case Arrangement::TwoWay:
-      return 2;
-    case Arrangement::Ring:
-      return devices / 2;
+    case Arrangement::TwoWay: return 2;
+    case Arrangement::Ring: return devices / 2;
     case Arrangement::Loop:
-    case Arrangement::Free:
-      return 0;
+    case Arrangement::Free: return 0;
   }
   return 0;
 }
@@ -55,8 +51,7 @@ std::vector<std::vector<PartPlace>> paths_of(Arrangement arrangement, int device
         }
       }
       break;
-    case Arrangement::Free:
-      break;
+    case Arrangement::Free: break;
   }
   return paths;
 }

@@ -15,14 +15,14 @@ namespace hpplan {
 namespace {
 
 /// How far ops may run ahead of their turn.
-///   reserve  chunk activations that a forward out of turn leaves free for those before it; below 0: all keep their turn
-///   patience  a weight gradient waits for what comes within this share of it
+///   reserve  chunk activations that a forward out of turn leaves free for those before it; below 0: all keep their
+///   turn patience  a weight gradient waits for what comes within this share of it
 struct FillRule {
   int reserve = -1;
   double patience = 1.0;
 };
 
-constexpr FillRule kRules[] = {{-1, 1.0}, {1, 1.0}, {2, 1.0}, {3, 1.0}, {4, 1.0}, {-1, 0.6},
+constexpr FillRule kRules[] = {{-1, 1.0}, {1, 1.0}, {2, 1.0},  {3, 1.0}, {4, 1.0}, {-1, 0.6},
                                {2, 0.6},  {3, 0.6}, {-1, 0.3}, {2, 0.3}, {3, 0.3}};
 
 /// The ops of one device by (kind, stage), each in its order, with their places in the wanted order.
@@ -107,18 +107,11 @@ class FillPolicy : public DispatchPolicy {
     double& held = held_[static_cast<std::size_t>(device)];
     const double kept = schedule_.weight_gradient_memory;
     switch (op.kind) {
-      case OpKind::Forward:
-        held += 1.0;
-        break;
-      case OpKind::BackwardInput:
-        held -= 1.0 - kept;
-        break;
-      case OpKind::WeightGradient:
-        held -= kept;
-        return;
+      case OpKind::Forward: held += 1.0; break;
+      case OpKind::BackwardInput: held -= 1.0 - kept; break;
+      case OpKind::WeightGradient: held -= kept; return;
       case OpKind::Backward:
-      case OpKind::Update:
-        return;
+      case OpKind::Update: return;
     }
     turns_[static_cast<std::size_t>(device)].take(op);
   }
@@ -157,8 +150,8 @@ class InOrderPolicy : public DispatchPolicy {
  public:
   explicit InOrderPolicy(const std::vector<std::vector<Op>>& lists) : lists_(lists), next_(lists.size(), 0) {}
 
-  std::optional<std::size_t> choose(int device, const std::vector<ReadyOp>& ready, const std::vector<ReadyOp>& /*coming*/,
-                                    Seconds /*now*/) override {
+  std::optional<std::size_t> choose(int device, const std::vector<ReadyOp>& ready,
+                                    const std::vector<ReadyOp>& /*coming*/, Seconds /*now*/) override {
     const std::vector<Op>& list = lists_[static_cast<std::size_t>(device)];
     const Op& wanted = list[next_[static_cast<std::size_t>(device)]];
     const auto found = std::find_if(ready.begin(), ready.end(), [&](const ReadyOp& one) { return one.op == wanted; });

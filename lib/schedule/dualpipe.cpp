@@ -15,9 +15,7 @@ namespace {
 class TwoWayWriter {
  public:
   TwoWayWriter(std::vector<Op>& program, const DualPipeDevice& device)
-      : write_(program),
-        stage_{device.own_stage, device.other_stage},
-        forward_{device.own_first, device.other_first},
+      : write_(program), stage_{device.own_stage, device.other_stage}, forward_{device.own_first, device.other_first},
         backward_{device.own_first, device.other_first} {}
 
   void forward(int way) { write_.forward(forward_[way]++, stage_[way]); }

@@ -204,8 +204,10 @@ Schedule make_placed(const ScheduleRequest& request) {
   if (request.times.size() != stages) {
     refuse_schedule("forward", concat(request.times.size(), " times for ", stages, " stages"), "give one for each");
   }
-  if (!request.activation_caps.empty() && request.activation_caps.size() != static_cast<std::size_t>(request.stage_count)) {
-    refuse_schedule("activation_cap", concat(request.activation_caps.size(), " caps for ", request.stage_count, " devices"),
+  if (!request.activation_caps.empty() &&
+      request.activation_caps.size() != static_cast<std::size_t>(request.stage_count)) {
+    refuse_schedule("activation_cap",
+                    concat(request.activation_caps.size(), " caps for ", request.stage_count, " devices"),
                     "give one for each device, or none");
   }
   Schedule schedule = make_schedule("octopipe", request, request.stage_count);

@@ -149,15 +149,9 @@ class Tuner {
     const int stages = static_cast<int>(plan.first_layer.size());
     bool changed = false;
     switch (phase) {
-      case Phase::Partition:
-        changed = shift_boundary(next, stages);
-        break;
-      case Phase::Placement:
-        changed = move_stage(next, stages);
-        break;
-      case Phase::Schedule:
-        changed = change_cap(next);
-        break;
+      case Phase::Partition: changed = shift_boundary(next, stages); break;
+      case Phase::Placement: changed = move_stage(next, stages); break;
+      case Phase::Schedule: changed = change_cap(next); break;
     }
     if (!changed || !within_limit(next)) return std::nullopt;
     return next;

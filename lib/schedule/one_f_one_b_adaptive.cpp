@@ -8,8 +8,8 @@
 
 namespace hpplan {
 
-/// 1F1B in which stage s holds up to `in_flight[s]` micro-batches instead of P-s: more where links would stall it, fewer
-/// where memory is short. A stage must hold at least as many as the next one, or each would wait for the other.
+/// 1F1B in which stage s holds up to `in_flight[s]` micro-batches instead of P-s: more where links would stall it,
+/// fewer where memory is short. A stage must hold at least as many as the next one, or each would wait for the other.
 Schedule make_one_f_one_b_adaptive(const ScheduleRequest& request) {
   check_request(request, 1);
   const int p = request.stage_count;

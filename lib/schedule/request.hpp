@@ -24,17 +24,17 @@ struct OctoStage {
 
 /// What a family builds its op lists from.
 struct ScheduleRequest {
-  int stage_count = 0;                 // of the pipeline, as the family counts them; at least 1
-  int micro_batches = 0;               // at least 1
-  std::vector<StageTime> times;        // one per stage; or one per part, in the order of schedule/arrangement.hpp, for
-                                       // families that put several parts of the model on a device
-  int chunks = 0;                      // chunks per device; 0: what the family uses by default
-  std::optional<double> memory_limit;  // of the searched families: activations a device may hold, in whole stages
-  std::vector<int> in_flight;          // of `1f1b-adaptive`: micro-batches per stage; empty: as many as 1F1B has
-  std::vector<OctoStage> placement;    // of `octopipe`: stages already placed; empty: it searches
-  std::vector<double> activation_caps; // of a placed `octopipe`, per device, in activations of one layer; empty: none
-  std::optional<int> max_drift;        // of the asynchronous families: updates allowed between forward and backward
-  int accumulation = 0;                // of the asynchronous families: micro-batches per update; 0: the default
+  int stage_count = 0;                  // of the pipeline, as the family counts them; at least 1
+  int micro_batches = 0;                // at least 1
+  std::vector<StageTime> times;         // one per stage; or one per part, in the order of schedule/arrangement.hpp, for
+                                        // families that put several parts of the model on a device
+  int chunks = 0;                       // chunks per device; 0: what the family uses by default
+  std::optional<double> memory_limit;   // of the searched families: activations a device may hold, in whole stages
+  std::vector<int> in_flight;           // of `1f1b-adaptive`: micro-batches per stage; empty: as many as 1F1B has
+  std::vector<OctoStage> placement;     // of `octopipe`: stages already placed; empty: it searches
+  std::vector<double> activation_caps;  // of a placed `octopipe`, per device, in activations of one layer; empty: none
+  std::optional<int> max_drift;         // of the asynchronous families: updates allowed between forward and backward
+  int accumulation = 0;                 // of the asynchronous families: micro-batches per update; 0: the default
   std::optional<double> weight_gradient_memory;  // share of an activation kept from input to weight gradient, 0..1;
                                                  // nothing: the family's default
   double joined_time = 1.0;                      // time of an overlapped forward and backward over the sum of both

@@ -10,16 +10,11 @@ namespace hpplan {
 
 Seconds op_time(OpKind kind, const StageTime& time) {
   switch (kind) {
-    case OpKind::Forward:
-      return time.forward;
-    case OpKind::Backward:
-      return time.whole_backward();
-    case OpKind::BackwardInput:
-      return time.backward;
-    case OpKind::WeightGradient:
-      return time.weight_gradient;
-    case OpKind::Update:
-      return Seconds{};
+    case OpKind::Forward: return time.forward;
+    case OpKind::Backward: return time.whole_backward();
+    case OpKind::BackwardInput: return time.backward;
+    case OpKind::WeightGradient: return time.weight_gradient;
+    case OpKind::Update: return Seconds{};
   }
   check_invariant(false, "every kind of op has a time");
   return {};
@@ -47,16 +42,11 @@ enum class Progress : std::uint8_t { Waiting, Forwarded, HalfBackward, Done };
 /// The state after `op`, or Waiting when the op may not come now.
 Progress after(Progress before, OpKind kind) {
   switch (kind) {
-    case OpKind::Forward:
-      return before == Progress::Waiting ? Progress::Forwarded : Progress::Waiting;
-    case OpKind::Backward:
-      return before == Progress::Forwarded ? Progress::Done : Progress::Waiting;
-    case OpKind::BackwardInput:
-      return before == Progress::Forwarded ? Progress::HalfBackward : Progress::Waiting;
-    case OpKind::WeightGradient:
-      return before == Progress::HalfBackward ? Progress::Done : Progress::Waiting;
-    case OpKind::Update:
-      return before;
+    case OpKind::Forward: return before == Progress::Waiting ? Progress::Forwarded : Progress::Waiting;
+    case OpKind::Backward: return before == Progress::Forwarded ? Progress::Done : Progress::Waiting;
+    case OpKind::BackwardInput: return before == Progress::Forwarded ? Progress::HalfBackward : Progress::Waiting;
+    case OpKind::WeightGradient: return before == Progress::HalfBackward ? Progress::Done : Progress::Waiting;
+    case OpKind::Update: return before;
   }
   return Progress::Waiting;
 }

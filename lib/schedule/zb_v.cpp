@@ -51,8 +51,8 @@ void write_device(VeeWriter& write, int p, int m, int r) {
 
 }  // namespace
 
-/// ZB-V (2401.10241, section 6): F and B as there, with W in what would be idle. With F = B = W it has no bubble, at the
-/// memory of 1F1B, balanced over the devices.
+/// ZB-V (2401.10241, section 6): F and B as there, with W in what would be idle. With F = B = W it has no bubble, at
+/// the memory of 1F1B, balanced over the devices.
 Schedule make_zb_v(const ScheduleRequest& request) {
   check_request(request, 2);
   const int p = request.stage_count;

@@ -30,7 +30,8 @@ using Pipelines = std::vector<Candidate>;
 class Annealer {
  public:
   Annealer(SearchTables& tables, Realised plan, std::int64_t most_work)
-      : tables_(tables), space_(tables.space()), now_(plan), best_(std::move(plan)), most_work_(most_work), dice_(kSeed) {}
+      : tables_(tables), space_(tables.space()), now_(plan), best_(std::move(plan)), most_work_(most_work),
+        dice_(kSeed) {}
 
   Annealed run() {
     bool stopped = false;
@@ -115,9 +116,7 @@ class Annealer {
     return whole.devices % 2 == 0 ? space_.find({whole.group, whole.devices / 2}) : -1;
   }
   [[nodiscard]] int twice(int port) const { return space_.find({port_of(port).group, 2 * port_of(port).devices}); }
-  [[nodiscard]] int samples_of(std::size_t i) const {
-    return now_.micro_batches[i] * now_.pipelines[i].micro_batch;
-  }
+  [[nodiscard]] int samples_of(std::size_t i) const { return now_.micro_batches[i] * now_.pipelines[i].micro_batch; }
 
   std::optional<Pipelines> change() {
     const std::size_t i = below(now_.pipelines.size());

@@ -58,7 +58,8 @@ void Branch::add_size(int micro_batch) {
     for (int c = 0; c < range_count; ++c) {
       const int vi = static_cast<int>(v);
       const double share = own_share(stages, vi, c);
-      const double tail = share < range_.sync_high ? std::max(share, range_.sync_low) + stages.optimizer(vi, c) : kInfinity;
+      const double tail =
+          share < range_.sync_high ? std::max(share, range_.sync_low) + stages.optimizer(vi, c) : kInfinity;
       tails[v].push_back(tail);
       if (tail == kInfinity || stages.time(vi, c, 1) == kInfinity) continue;
       size.fixed = std::min(size.fixed, tail);
@@ -67,12 +68,14 @@ void Branch::add_size(int micro_batch) {
                                 (stages.time(vi, c, 1) * port.devices));
     }
   }
-  size.options = std::make_unique<OptionTable>(stages, static_cast<int>(space.ports.size()), range_count, tails, limit_);
+  size.options =
+      std::make_unique<OptionTable>(stages, static_cast<int>(space.ports.size()), range_count, tails, limit_);
   sizes_.push_back(std::move(size));
 }
 
 Branch::Size& Branch::size_of(int micro_batch) {
-  const auto size = std::find_if(sizes_.begin(), sizes_.end(), [&](const Size& s) { return s.micro_batch == micro_batch; });
+  const auto size =
+      std::find_if(sizes_.begin(), sizes_.end(), [&](const Size& s) { return s.micro_batch == micro_batch; });
   check_invariant(size != sizes_.end(), "a micro-batch size of the branch");
   return *size;
 }
@@ -151,18 +154,19 @@ void Branch::tighten_prices() {
   }
   const double unit = scale(direction) * (1.0 + 1e-9);
   const double slack = unit * worth(direction, resources.full()) - tables_->problem().job.global_batch;
-  if (!prices_.empty() && slack > slack_ * 0.98) return;   // tables in use stay valid; a small gain is not worth new ones
+  if (!prices_.empty() && slack > slack_ * 0.98)
+    return;  // tables in use stay valid; a small gain is not worth new ones
   slack_ = std::max(0.0, slack);
   prices_.assign(static_cast<std::size_t>(resources.size()), 0.0);
   for (int v = 0; v < resources.size(); ++v) prices_[static_cast<std::size_t>(v)] = unit * worth(direction, v);
-  recent_.clear();   // they point to the old prices
+  recent_.clear();  // they point to the old prices
 }
 
 void Branch::tighten(const Size& size, int micro_batches, const Slice& least, Source source, double target,
                      Bracket& bracket) const {
   for (const int vector : tables_->space().resources.vectors()) {
     const auto v = static_cast<std::size_t>(vector);
-    if (std::isnan(least[v])) continue;   // outside the table's domain
+    if (std::isnan(least[v])) continue;  // outside the table's domain
     if (least[v] <= target) {
       if (source == Source::Own) bracket.low[v] = std::max(bracket.low[v], micro_batches);
       continue;
@@ -329,7 +333,8 @@ std::vector<Candidate> Branch::candidates(const std::vector<RelaxedPipeline>& pi
     const std::vector<ChainStage> chain = known.trace(pipeline.vector);
     for (std::size_t s = 0; s < chain.size(); ++s) {
       const int range = tables_->ranges().of(chain[s].layers.first, chain[s].layers.last);
-      const int in_flight = std::min({pipeline.micro_batches, static_cast<int>(chain.size() - s), stages.max_in_flight()});
+      const int in_flight =
+          std::min({pipeline.micro_batches, static_cast<int>(chain.size() - s), stages.max_in_flight()});
       double least = kInfinity;
       Split split;
       for (int v = stages.first_variant(chain[s].port); v < stages.first_variant(chain[s].port + 1); ++v) {

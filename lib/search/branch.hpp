@@ -69,14 +69,14 @@ class Branch {
   struct Size {
     int micro_batch = 1;
     std::unique_ptr<OptionTable> options;
-    std::vector<double> rates;   // per group: share of the model's work that one device does per second, at best
-    double fixed = 0.0;          // least tail of any stage
-    std::map<int, Slice> slices; // by number of micro-batches
-    std::map<int, Slice> inherited;   // of wider branches: lower bounds of g
+    std::vector<double> rates;       // per group: share of the model's work that one device does per second, at best
+    double fixed = 0.0;              // least tail of any stage
+    std::map<int, Slice> slices;     // by number of micro-batches
+    std::map<int, Slice> inherited;  // of wider branches: lower bounds of g
   };
   struct Bracket {
-    std::vector<int> low;    // confirmed
-    std::vector<int> high;   // upper bound
+    std::vector<int> low;   // confirmed
+    std::vector<int> high;  // upper bound
   };
 
   void add_size(int micro_batch);
@@ -97,9 +97,9 @@ class Branch {
   int pipelines_first_ = 1;
   int pipelines_last_ = 1;
   std::vector<Size> sizes_;
-  std::vector<double> prices_;   // of every resource vector, in samples; valid for plans within the limit
-  double slack_ = 0.0;           // samples that such a plan may waste in all
-  std::map<std::pair<int, int>, std::unique_ptr<PipelineTable>> recent_;   // for tracing; a few
+  std::vector<double> prices_;  // of every resource vector, in samples; valid for plans within the limit
+  double slack_ = 0.0;          // samples that such a plan may waste in all
+  std::map<std::pair<int, int>, std::unique_ptr<PipelineTable>> recent_;  // for tracing; a few
   std::int64_t transitions_ = 0;
   std::int64_t tables_built_ = 0;
   std::int64_t tables_reused_ = 0;

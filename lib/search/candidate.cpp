@@ -54,7 +54,9 @@ double PipelineTimer::time(int micro_batches) {
     const int in_flight = std::min({micro_batches, static_cast<int>(variants_.size() - s), table_->max_in_flight()});
     const double backward = table_->backward(variants_[s], classes_[s], in_flight);
     if (backward == kInfinity) time = kInfinity;
-    stages.push_back({Seconds{table_->forward(variants_[s], classes_[s])}, Seconds{backward}, {},
+    stages.push_back({Seconds{table_->forward(variants_[s], classes_[s])},
+                      Seconds{backward},
+                      {},
                       Seconds{s < links_.size() ? links_[s] : 0.0}});
   }
   if (time == 0.0) time = one_f_one_b_makespan(stages, micro_batches).value();
@@ -80,7 +82,8 @@ int PipelineTimer::most_within(double limit, int most) {
 }
 
 void PipelineTimers::add(PipelineTimer timer) {
-  const auto same = std::find_if(distinct_.begin(), distinct_.end(), [&](const auto& other) { return other.same_as(timer); });
+  const auto same =
+      std::find_if(distinct_.begin(), distinct_.end(), [&](const auto& other) { return other.same_as(timer); });
   owners_.push_back(static_cast<std::size_t>(same - distinct_.begin()));
   if (same == distinct_.end()) distinct_.push_back(std::move(timer));
 }
@@ -166,9 +169,10 @@ std::optional<Allocation> allocate(PipelineTimers& timers, int global_batch, dou
     const double time = timer.time(high);
     if (time < best && batch_fits(timers, timers.most_within(time, global_batch), global_batch)) best = time;
   }
-  if (best == kInfinity) return std::nullopt;   // every split holds a pipeline that does not fit
+  if (best == kInfinity) return std::nullopt;  // every split holds a pipeline that does not fit
   Allocation allocation;
-  const bool exact = exact_split(timers, timers.most_within(best, global_batch), global_batch, &allocation.micro_batches);
+  const bool exact =
+      exact_split(timers, timers.most_within(best, global_batch), global_batch, &allocation.micro_batches);
   check_invariant(exact, "a feasible batch split");
   for (std::size_t i = 0; i < timers.size(); ++i) {
     allocation.time = std::max(allocation.time, timers.at(i).time(allocation.micro_batches[i]));
@@ -258,7 +262,7 @@ class PlacementSearch {
   const Space& space_;
   const std::vector<Candidate>& pipelines_;
   const std::function<bool(const Placement&)>& visit_;
-  std::vector<std::vector<int>> free_;   // [group][node]: devices left
+  std::vector<std::vector<int>> free_;  // [group][node]: devices left
   Placement placement_;
 };
 
@@ -308,7 +312,8 @@ std::optional<Placement> aligned_placement(const Problem& problem, const Space& 
     const int per_node = problem.cluster.node_groups[g].devices_per_node;
     std::vector<int>& nodes = placement[seat.pipeline][seat.stage];
     if (whole(seat)) {
-      for (std::size_t n = 0; n < free[g].size() && static_cast<int>(nodes.size()) < seat.port.devices / per_node; ++n) {
+      for (std::size_t n = 0; n < free[g].size() && static_cast<int>(nodes.size()) < seat.port.devices / per_node;
+           ++n) {
         if (free[g][n] != per_node) continue;
         nodes.push_back(static_cast<int>(n));
         free[g][n] = 0;
@@ -410,7 +415,7 @@ std::vector<double> placed_links(const Problem& problem, const PipelinePlan& pla
 Realised realise(SearchTables& tables, std::vector<Candidate> pipelines, double limit, int most_placements) {
   const Problem& problem = tables.problem();
   const int global_batch = problem.job.global_batch;
-  std::sort(pipelines.begin(), pipelines.end());   // one order, whoever found them
+  std::sort(pipelines.begin(), pipelines.end());  // one order, whoever found them
   Realised best;
   if (tables.is_left_out(pipelines)) return best;
   PipelineTimers ideal;
@@ -421,9 +426,9 @@ Realised realise(SearchTables& tables, std::vector<Candidate> pipelines, double 
 
   int tried = 0;
   double least = limit;
-  std::map<std::pair<std::size_t, std::vector<double>>, PipelineTimer> known;   // by pipeline and links
+  std::map<std::pair<std::size_t, std::vector<double>>, PipelineTimer> known;  // by pipeline and links
   const auto timer_of = [&](std::size_t i, const PipelinePlan& plan) -> const PipelineTimer& {
-    while (i > 0 && pipelines[i - 1] == pipelines[i]) --i;   // equal pipelines are neighbours
+    while (i > 0 && pipelines[i - 1] == pipelines[i]) --i;  // equal pipelines are neighbours
     const std::pair key(i, placed_links(problem, plan));
     const auto place = known.find(key);
     if (place != known.end()) return place->second;
@@ -468,8 +473,8 @@ Plan finish(const Problem& problem, const Space& space, const Realised& realised
     for (std::size_t s = 0; s < plan.stages.size(); ++s) {
       StagePlan& stage = plan.stages[s];
       const int in_flight = std::min(plan.micro_batches, static_cast<int>(plan.stages.size() - s));
-      const StageQuery query{stage.node_group, stage.tensor_parallel, stage.data_parallel, plan.micro_batch,
-                             stage.layers, in_flight};
+      const StageQuery query{stage.node_group, stage.tensor_parallel, stage.data_parallel,
+                             plan.micro_batch, stage.layers,          in_flight};
       const auto predicted = predict_stage(problem, query);
       const StageEstimate* estimate = std::get_if<StageEstimate>(&predicted);
       check_invariant(estimate != nullptr, "a realised stage fits its devices");

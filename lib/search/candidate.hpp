@@ -92,7 +92,8 @@ class PipelineTimer {
   [[nodiscard]] int micro_batch() const { return micro_batch_; }
   /// Whether both have the same times.
   [[nodiscard]] bool same_as(const PipelineTimer& other) const {
-    return table_ == other.table_ && variants_ == other.variants_ && classes_ == other.classes_ && links_ == other.links_;
+    return table_ == other.table_ && variants_ == other.variants_ && classes_ == other.classes_ &&
+           links_ == other.links_;
   }
 
  private:
@@ -101,7 +102,7 @@ class PipelineTimer {
   std::vector<int> variants_;
   std::vector<int> classes_;
   std::vector<double> links_;
-  double slowest_ = 0.0;   // time of the slowest stage for one micro-batch, at its best
+  double slowest_ = 0.0;  // time of the slowest stage for one micro-batch, at its best
   std::shared_ptr<std::map<int, double>> known_ = std::make_shared<std::map<int, double>>();
 };
 
@@ -119,7 +120,7 @@ class PipelineTimers {
 
  private:
   std::vector<PipelineTimer> distinct_;
-  std::vector<std::size_t> owners_;   // by pipeline
+  std::vector<std::size_t> owners_;  // by pipeline
 };
 
 /// Splits the global batch: the m_i >= 1 with sum of micro_batch_i * m_i == global_batch that minimise the slowest
@@ -152,9 +153,9 @@ struct Realised {
   std::vector<Candidate> pipelines;
   std::vector<int> micro_batches;
   Placement placement;
-  double time = kInfinity;         // iteration time
-  bool complete = true;            // every placement was tried
-  int tried = 0;                   // placements
+  double time = kInfinity;  // iteration time
+  bool complete = true;     // every placement was tried
+  int tried = 0;            // placements
 };
 [[nodiscard]] Realised realise(SearchTables& tables, std::vector<Candidate> pipelines, double limit,
                                int most_placements);

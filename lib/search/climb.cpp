@@ -33,7 +33,7 @@ class Climber {
  private:
   /// The first change of any pipeline that helps.
   bool improve() {
-    const std::vector<Candidate> pipelines = best_.pipelines;   // equal ones are neighbours
+    const std::vector<Candidate> pipelines = best_.pipelines;  // equal ones are neighbours
     for (std::size_t i = 0; i < pipelines.size(); ++i) {
       if (i > 0 && pipelines[i] == pipelines[i - 1]) continue;
       original_ = pipelines[i];
@@ -66,7 +66,9 @@ class Climber {
     return changed && try_pipeline(*changed);
   }
 
-  [[nodiscard]] const std::vector<Split>& splits(int port) const { return space_.splits[static_cast<std::size_t>(port)]; }
+  [[nodiscard]] const std::vector<Split>& splits(int port) const {
+    return space_.splits[static_cast<std::size_t>(port)];
+  }
 
   bool change_layers() {
     for (std::size_t s = 0; s + 1 < original_.stages.size(); ++s) {
@@ -167,8 +169,8 @@ class Climber {
   Realised best_;
   int most_tries_;
   int tries_ = 0;
-  Candidate original_;       // the pipeline that is being changed
-  int micro_batches_ = 1;    // that it runs in the best plan
+  Candidate original_;     // the pipeline that is being changed
+  int micro_batches_ = 1;  // that it runs in the best plan
   std::set<std::vector<Candidate>> seen_;
 };
 

@@ -15,15 +15,15 @@ struct Column {
   Candidate candidate;
   double optimizer = 0.0;
   PipelineTimer timer;
-  std::int64_t most = 0;   // samples by the limit, whatever the other pipelines are
+  std::int64_t most = 0;  // samples by the limit, whatever the other pipelines are
 };
 
 /// What holds a layer in the pipelines chosen so far.
 struct Holders {
-  int group = -1;         // the node group of all holders
+  int group = -1;  // the node group of all holders
   int devices = 0;
   int replicas = 0;
-  bool spread = false;    // on more than one node, wherever the stages are placed
+  bool spread = false;  // on more than one node, wherever the stages are placed
 };
 
 class Closure {
@@ -33,7 +33,8 @@ class Closure {
     result_.best.time = limit;
     samples_ = branch.samples_by(limit);
     const ModelSpec& model = tables.problem().model;
-    for (int layer = 0; layer < model.layer_count(); ++layer) layer_bytes_.push_back(layer_gradient_bytes(model, layer));
+    for (int layer = 0; layer < model.layer_count(); ++layer)
+      layer_bytes_.push_back(layer_gradient_bytes(model, layer));
     within_ = branch.global_table(samples_);
     // at_most[p][n]: by at most p pipelines
     for (std::size_t p = 1; p < within_.size(); ++p) {
@@ -121,12 +122,12 @@ class Closure {
       return;
     }
     const int range = tables_.ranges().of(chain[s].layers.first, chain[s].layers.last);
-    const int in_flight =
-        std::min({micro_batches, static_cast<int>(chain.size() - s), stages.max_in_flight()});
+    const int in_flight = std::min({micro_batches, static_cast<int>(chain.size() - s), stages.max_in_flight()});
     for (int v = stages.first_variant(chain[s].port); v < stages.first_variant(chain[s].port + 1); ++v) {
       const double own = micro_batches * stages.time(v, range, in_flight) + stages.optimizer(v, range);
       if (!(own < limit())) continue;
-      candidate.stages.push_back({chain[s].port, stages.variants()[static_cast<std::size_t>(v)].split, chain[s].layers});
+      candidate.stages.push_back(
+          {chain[s].port, stages.variants()[static_cast<std::size_t>(v)].split, chain[s].layers});
       add_splits(chain, micro_batches, candidate, list);
       candidate.stages.pop_back();
     }
@@ -159,7 +160,7 @@ class Closure {
     const std::size_t first = repeats ? chosen_[i - 1] : 0;
     for (std::size_t c = first; c < lists_[i]->size(); ++c) {
       const std::int64_t most = made + (*lists_[i])[c].most;
-      if (most + rest_[i + 1] < global_batch()) return;   // and so for all that follow
+      if (most + rest_[i + 1] < global_batch()) return;  // and so for all that follow
       if (++result_.combinations > budget_.combinations) {
         result_.complete = false;
         return;
@@ -204,8 +205,8 @@ class Closure {
           Holders& holders = holders_[static_cast<std::size_t>(layer)];
           holders.devices += port.devices;
           holders.replicas += stage.split.data_parallel;
-          holders.spread = holders.spread || holders.devices > per_node ||
-                           (holders.group >= 0 && holders.group != port.group);
+          holders.spread =
+              holders.spread || holders.devices > per_node || (holders.group >= 0 && holders.group != port.group);
           holders.group = port.group;
         }
       }
@@ -239,8 +240,7 @@ class Closure {
     tables_.check_stop();
     std::vector<Candidate> candidates;
     for (std::size_t i = 0; i < vectors_.size(); ++i) candidates.push_back((*lists_[i])[chosen_[i]].candidate);
-    const auto most = static_cast<int>(
-        std::min<std::int64_t>(budget_.placements, budget_.timings - result_.timings));
+    const auto most = static_cast<int>(std::min<std::int64_t>(budget_.placements, budget_.timings - result_.timings));
     Realised realised = realise(tables_, candidates, limit() * (1.0 - 1e-12), most);
     result_.timings += realised.tried;
     result_.complete = result_.complete && realised.complete;
@@ -256,10 +256,10 @@ class Closure {
   std::vector<std::vector<std::int64_t>> within_;
   std::vector<int> vectors_;
   std::vector<std::vector<Column>*> lists_;
-  std::vector<std::int64_t> rest_;    // samples that the best columns from here on finish
+  std::vector<std::int64_t> rest_;  // samples that the best columns from here on finish
   std::vector<std::size_t> chosen_;
-  std::vector<Holders> holders_;      // by layer
-  std::vector<Bytes> layer_bytes_;    // of the gradient
+  std::vector<Holders> holders_;    // by layer
+  std::vector<Bytes> layer_bytes_;  // of the gradient
   std::map<std::pair<int, std::int64_t>, std::vector<Column>> known_;
   std::map<std::tuple<int, int, int>, std::vector<std::vector<ChainStage>>> chains_;
 };

@@ -9,21 +9,23 @@ namespace hpplan {
 
 /// How much a closure may enumerate before it gives up.
 struct ClosureBudget {
-  std::size_t chains = 20'000;         // pipelines of one (vector, micro-batch size)
-  std::int64_t combinations = 100'000; // sets of pipelines looked at
-  int placements = 20'000;             // placements of one set of pipelines
-  std::int64_t timings = 200'000;      // pipelines timed and placements priced, in all
+  std::size_t chains = 20'000;          // pipelines of one (vector, micro-batch size)
+  std::int64_t combinations = 100'000;  // sets of pipelines looked at
+  int placements = 20'000;              // placements of one set of pipelines
+  std::int64_t timings = 200'000;       // pipelines timed and placements priced, in all
 };
 
 struct ClosureResult {
-  bool complete = true;        // every plan of the branch below the limit was scored
-  Realised best;               // the best plan found below the limit, if any
+  bool complete = true;  // every plan of the branch below the limit was scored
+  Realised best;         // the best plan found below the limit, if any
   std::int64_t combinations = 0;
   std::int64_t timings = 0;
 };
 
 /// Scores every plan of a branch that the relaxation cannot separate from `limit`: all multisets of resource vectors
-/// whose pipelines could finish the batch in time, all pipelines on them, all placements. Exact unless a budget ends it.
-[[nodiscard]] ClosureResult close_branch(SearchTables& tables, Branch& branch, double limit, const ClosureBudget& budget);
+/// whose pipelines could finish the batch in time, all pipelines on them, all placements. Exact unless a budget ends
+/// it.
+[[nodiscard]] ClosureResult close_branch(SearchTables& tables, Branch& branch, double limit,
+                                         const ClosureBudget& budget);
 
 }  // namespace hpplan

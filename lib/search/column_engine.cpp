@@ -28,7 +28,7 @@ struct Part {
   PipelineCount count;
   std::unique_ptr<ColumnSearch> search;
   double low = 0.0;
-  double high = kInfinity;    // a relaxed packing finishes by then
+  double high = kInfinity;  // a relaxed packing finishes by then
   double step = kFirstStep;
   std::int64_t cheapest = 0;  // work of the cheapest step so far
   bool closed = false;
@@ -44,9 +44,9 @@ class ColumnEngine {
     try {
       search();
     } catch (const SearchStopped&) {
-      result_.stopped = true;   // every part's bound holds as it is
+      result_.stopped = true;  // every part's bound holds as it is
     }
-    result_.bound = opened_ ? bound() : std::max(input_.low, sound_);   // a cut of a part may have been in hand
+    result_.bound = opened_ ? bound() : std::max(input_.low, sound_);  // a cut of a part may have been in hand
     result_.work = work();
     return std::move(result_);
   }
@@ -55,8 +55,8 @@ class ColumnEngine {
   void search() {
     open();
     while (work() < input_.budget) {
-      const auto part = std::min_element(parts_.begin(), parts_.end(),
-                                         [](const Part& a, const Part& b) { return a.low < b.low; });
+      const auto part =
+          std::min_element(parts_.begin(), parts_.end(), [](const Part& a, const Part& b) { return a.low < b.low; });
       const double enough = incumbent() / (1.0 + input_.tolerance);
       if (part == parts_.end() || part->closed || part->low >= enough) break;
       advance(*part);
@@ -125,7 +125,8 @@ class ColumnEngine {
   void advance(Part& part) {
     const std::int64_t before = part.search->work();
     const double end = std::min(incumbent(), part.high);
-    const double target = part.high < kInfinity ? 0.5 * (part.low + part.high) : std::min(end, part.low * (1.0 + part.step));
+    const double target =
+        part.high < kInfinity ? 0.5 * (part.low + part.high) : std::min(end, part.low * (1.0 + part.step));
     const ColumnSearch::Answer answer = part.search->can_finish(target, input_.budget / kStepShare);
     const std::int64_t spent = part.search->work() - before;
     if (answer == ColumnSearch::Answer::Impossible) {
@@ -169,15 +170,17 @@ class ColumnEngine {
   SearchTables& tables_;
   const ColumnInput& input_;
   std::vector<Part> parts_;
-  bool opened_ = false;          // the parts cover the whole space
-  double sound_ = 0.0;           // a bound of the whole space, kept while a part is being cut
-  std::int64_t spent_ = 0;       // work of parts that were cut
+  bool opened_ = false;     // the parts cover the whole space
+  double sound_ = 0.0;      // a bound of the whole space, kept while a part is being cut
+  std::int64_t spent_ = 0;  // work of parts that were cut
   std::set<std::vector<Candidate>> scored_;
   ColumnResult result_;
 };
 
 }  // namespace
 
-ColumnResult search_columns(SearchTables& tables, const ColumnInput& input) { return ColumnEngine(tables, input).run(); }
+ColumnResult search_columns(SearchTables& tables, const ColumnInput& input) {
+  return ColumnEngine(tables, input).run();
+}
 
 }  // namespace hpplan

@@ -9,20 +9,20 @@
 namespace hpplan {
 
 struct ColumnInput {
-  double low = 0.0;                      // a proved bound
-  double incumbent = kInfinity;          // time of the best plan known
-  std::vector<Candidate> seeds;          // pipelines of good plans
+  double low = 0.0;              // a proved bound
+  double incumbent = kInfinity;  // time of the best plan known
+  std::vector<Candidate> seeds;  // pipelines of good plans
   int threads = 1;
-  std::int64_t budget = 0;               // work after which the bound stays as it is
-  double tolerance = 0.0;                // a bound this part below the best plan is enough
+  std::int64_t budget = 0;  // work after which the bound stays as it is
+  double tolerance = 0.0;   // a bound this part below the best plan is enough
   std::function<void(double bound)> progress;
 };
 
 struct ColumnResult {
-  double bound = 0.0;                    // proved over the whole space; at most the incumbent
-  std::vector<Realised> found;           // plans better than any before them
+  double bound = 0.0;           // proved over the whole space; at most the incumbent
+  std::vector<Realised> found;  // plans better than any before them
   std::int64_t work = 0;
-  std::int64_t candidates = 0;           // sets of pipelines scored
+  std::int64_t candidates = 0;  // sets of pipelines scored
   bool stopped = false;
 };
 

@@ -78,7 +78,8 @@ double ColumnSearch::sheet_worth(double target, const Prices& prices) const {
   for_each_index(cuts.size(), threads_, [&](std::size_t k) {
     const Pricer::Sheet sheet = pricers_[cuts[k].size].sheet(cuts[k].first, target, prices);
     for (int p = 1; p <= sheet.stages(); ++p) {
-      best[k] = std::max(best[k], menus_[cuts[k].size]->micro_batch() * static_cast<double>(cuts[k].last) / sheet.least(p));
+      best[k] =
+          std::max(best[k], menus_[cuts[k].size]->micro_batch() * static_cast<double>(cuts[k].last) / sheet.least(p));
     }
   });
   return best.empty() ? 0.0 : *std::max_element(best.begin(), best.end()) * stock_worth(prices);
@@ -129,7 +130,7 @@ void ColumnSearch::add(Candidate candidate, double relaxed) {
     Column column{candidate, PipelineTimer(*tables_, candidate, best_links(*tables_, candidate)), {}};
     column.use.assign(stock_.size(), 0.0);
     column.tail = pipeline_tail(*tables_, candidate, pipelines_);
-    column.use.back() = pipelines_.last == 1 ? 0.0 : 1.0;   // one pipeline has no others to trade devices with
+    column.use.back() = pipelines_.last == 1 ? 0.0 : 1.0;  // one pipeline has no others to trade devices with
     const Space& space = tables_->space();
     for (const CandidateStage& stage : candidate.stages) {
       const Port& port = space.ports[static_cast<std::size_t>(stage.port)];
@@ -217,8 +218,8 @@ std::optional<double> ColumnSearch::price_all(double target, const Prices& price
   pass.prices = &prices;
   pass.ratio = ratio;
   open_cells(pass);
-  double best = known;           // of the known columns
-  double proved = ratio;         // no pipeline of a closed cell exceeds it
+  double best = known;    // of the known columns
+  double proved = ratio;  // no pipeline of a closed cell exceeds it
   while (!pass.cells.empty()) {
     tables_->check_stop();
     if (work() > most_work) return std::nullopt;
@@ -280,7 +281,7 @@ ColumnSearch::Answer ColumnSearch::can_finish(double target, std::int64_t most_w
   for (int pass = 0; pass < kPasses; ++pass) {
     const PackingLp::Solution packed = lp_->solve();
     if (packed.value >= need) return Answer::Possible;
-    if (bound <= packed.value * (1.0 + 2.0 * kSharp)) return Answer::Possible;   // and no pass will change that
+    if (bound <= packed.value * (1.0 + 2.0 * kSharp)) return Answer::Possible;  // and no pass will change that
     // Between the packing's own prices and those of the best bound: a packing of few columns prices wildly. Once the
     // mixture finds nothing new, the packing's own prices are the ones to try.
     const double own = pass == 0 ? 0.0 : (columns_.size() > before ? 0.5 : 1.0);
@@ -359,7 +360,7 @@ std::vector<std::size_t> ColumnSearch::pack(const std::vector<std::pair<int, std
 }
 
 std::vector<Candidate> ColumnSearch::assemble(double target) {
-  std::map<int, std::pair<std::int64_t, std::size_t>> best;   // by vector
+  std::map<int, std::pair<std::int64_t, std::size_t>> best;  // by vector
   for (std::size_t c = 0; c < columns_.size(); ++c) {
     if (columns_[c].vector < 0) continue;
     const std::int64_t made = most_samples(columns_[c], target);

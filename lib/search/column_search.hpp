@@ -1,9 +1,9 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <queue>
-#include <map>
 #include <vector>
 
 #include "search/packing_lp.hpp"
@@ -49,19 +49,19 @@ class ColumnSearch {
   struct Column {
     Candidate candidate;
     PipelineTimer timer;
-    std::vector<double> use;   // of every row
+    std::vector<double> use;  // of every row
     double tail = 0.0;
-    double relaxed = 0.0;      // samples that the relaxation makes of it by the current target
-    int vector = 0;            // of the resource space
+    double relaxed = 0.0;  // samples that the relaxation makes of it by the current target
+    int vector = 0;        // of the resource space
   };
   /// A part of the columns: one micro-batch size, number of stages and range of micro-batches.
   struct Cell {
     std::size_t size = 0;
     int stages = 0;
-    int first = 0;             // micro-batches
+    int first = 0;  // micro-batches
     int last = 0;
-    double price = 0.0;        // of the cheapest at `first`, a lower bound for all
-    bool priced = false;       // by the DP, not only by the sheet
+    double price = 0.0;   // of the cheapest at `first`, a lower bound for all
+    bool priced = false;  // by the DP, not only by the sheet
 
     friend auto operator<=>(const Cell&, const Cell&) = default;
   };
@@ -69,15 +69,15 @@ class ColumnSearch {
   struct Pass {
     double target = 0.0;
     const Prices* prices = nullptr;
-    double ratio = 0.0;        // cells worth no more are dropped
-    std::map<std::pair<std::size_t, int>, std::shared_ptr<const Pricer::Sheet>> sheets;   // [size, micro-batches]
-    std::priority_queue<std::pair<double, Cell>> cells;   // by worth
+    double ratio = 0.0;  // cells worth no more are dropped
+    std::map<std::pair<std::size_t, int>, std::shared_ptr<const Pricer::Sheet>> sheets;  // [size, micro-batches]
+    std::priority_queue<std::pair<double, Cell>> cells;                                  // by worth
   };
 
   /// Sharp splits cells until the answer is as sharp as it gets; Harvest takes one pipeline of each.
   enum class Depth { Sharp, Harvest };
-  /// Looks at all cells whose pipelines may be worth more than `ratio` samples for the price of one; adds what it finds.
-  /// Returns a ratio that no pipeline exceeds, or nothing if the work of the search exceeds `most_work` before.
+  /// Looks at all cells whose pipelines may be worth more than `ratio` samples for the price of one; adds what it
+  /// finds. Returns a ratio that no pipeline exceeds, or nothing if the work of the search exceeds `most_work` before.
   std::optional<double> price_all(double target, const Prices& prices, double ratio, double known, Depth depth,
                                   std::int64_t most_work);
   void open_cells(Pass& pass);
@@ -99,7 +99,7 @@ class ColumnSearch {
   std::vector<std::unique_ptr<StageMenu>> menus_;
   std::vector<Pricer> pricers_;
   std::vector<double> stock_;
-  Prices center_;                // of the best bound so far
+  Prices center_;  // of the best bound so far
   std::vector<Column> columns_;
   std::map<Candidate, std::size_t> known_;
   std::unique_ptr<PackingLp> lp_;

@@ -33,8 +33,8 @@ constexpr std::size_t kFewVectors = 30;
 constexpr double kBracket = 2e-4;
 /// Work of a set of pipelines, of one more placement of it, or of one pipeline timed.
 constexpr std::int64_t kCandidate = 2'000;
-/// Parts of the budget: of the sets, and of the timings, that close a branch that cannot be cut any more, and of all work
-/// that may be lost to branches that were looked at before they were cut, for so many times less each.
+/// Parts of the budget: of the sets, and of the timings, that close a branch that cannot be cut any more, and of all
+/// work that may be lost to branches that were looked at before they were cut, for so many times less each.
 constexpr std::int64_t kLastShare = 3;
 constexpr std::int64_t kFruitlessShare = 5;
 constexpr std::int64_t kEarlier = 5;
@@ -79,7 +79,8 @@ struct OwnTables {
 /// The whole space with its tables, shared by all parts of a search.
 struct WholeSpace {
   WholeSpace(const Problem& problem, const SearchOptions& options)
-      : space(make_space(problem)), rows(problem, std::max(1, space.max_stages), options.threads), tables(rows, space) {}
+      : space(make_space(problem)), rows(problem, std::max(1, space.max_stages), options.threads), tables(rows, space) {
+  }
 
   Space space;
   StageRows rows;
@@ -90,22 +91,22 @@ struct WholeSpace {
 struct Node {
   BranchRange range;
   double low = 0.0;
-  double high = kInfinity;           // infinity: no relaxed plan is known, the tables may not reach far enough
-  std::vector<Candidate> plan;       // candidates of the relaxed plan at `high`
-  std::shared_ptr<OwnTables> own;    // of `branch`, without CPC
+  double high = kInfinity;         // infinity: no relaxed plan is known, the tables may not reach far enough
+  std::vector<Candidate> plan;     // candidates of the relaxed plan at `high`
+  std::shared_ptr<OwnTables> own;  // of `branch`, without CPC
   std::shared_ptr<Branch> branch;
-  bool exhausted = false;            // nothing more can be done within the budget
+  bool exhausted = false;  // nothing more can be done within the budget
 };
 
 /// What a search knows so far, across coarser and finer spaces.
 struct Knowledge {
   SearchReport report;
-  double time = kInfinity;           // of the best plan
-  std::vector<std::pair<double, Plan>> plans;   // best first
-  double bound = 0.0;                // proved over the space searched last
+  double time = kInfinity;                     // of the best plan
+  std::vector<std::pair<double, Plan>> plans;  // best first
+  double bound = 0.0;                          // proved over the space searched last
   bool stopped = false;
-  PlanShapes excluded;               // plans of these shapes do not count
-  std::map<std::size_t, Realised> starts;   // good plans of simple shape, by number of pipelines
+  PlanShapes excluded;                     // plans of these shapes do not count
+  std::map<std::size_t, Realised> starts;  // good plans of simple shape, by number of pipelines
 };
 
 void leave_out_excluded(SearchTables& tables, const Knowledge& known) {
@@ -117,7 +118,7 @@ void leave_out_excluded(SearchTables& tables, const Knowledge& known) {
 
 /// Keeps a plan if it is the best, or among those that are wanted beside it.
 void keep_plan(const Problem& problem, const Space& space, const SearchOptions& options, const Realised& realised,
-          Knowledge& known) {
+               Knowledge& known) {
   if (realised.time == kInfinity || (options.met <= 1 && realised.time >= known.time)) return;
   known.report.improvements += realised.time < known.time ? 1 : 0;
   known.time = std::min(known.time, realised.time);
@@ -182,7 +183,7 @@ class Engine {
       node.range = range;
       node.low = ideal;
       if (stopped()) {
-        nodes_.push_back(std::move(node));   // not looked at, so it holds the bound down
+        nodes_.push_back(std::move(node));  // not looked at, so it holds the bound down
         continue;
       }
       double target = std::min(ideal * kGrowth, incumbent());
@@ -397,7 +398,8 @@ class Engine {
     return true;
   }
 
-  /// One look at all plans of a branch is often cheaper than the tables of its many parts, but not if it comes to nothing.
+  /// One look at all plans of a branch is often cheaper than the tables of its many parts, but not if it comes to
+  /// nothing.
   [[nodiscard]] bool may_close_early() const { return fruitless_ < options_.proof_budget / kFruitlessShare; }
 
   [[nodiscard]] ClosureBudget early_closure() const {
@@ -439,14 +441,15 @@ class Engine {
   Knowledge& known_;
   SearchReport& report_;
   std::int64_t budget_ = 0;
-  std::int64_t timings_ = 0;      // pipelines timed and placements priced while closing branches
-  std::int64_t fruitless_ = 0;    // work of closures that were given up
-  double sound_ = 0.0;   // a bound over the whole space
+  std::int64_t timings_ = 0;    // pipelines timed and placements priced while closing branches
+  std::int64_t fruitless_ = 0;  // work of closures that were given up
+  double sound_ = 0.0;          // a bound over the whole space
   std::set<std::vector<Candidate>> scored_;
   std::vector<Node> nodes_;
 };
 
-/// Coarser and coarser spaces until one has few vectors; from coarse to fine. Spaces with too many vectors are left out.
+/// Coarser and coarser spaces until one has few vectors; from coarse to fine. Spaces with too many vectors are left
+/// out.
 std::vector<Space> spaces_to_search(const Problem& problem) {
   std::vector<Space> spaces;
   Space space = make_space(problem);
@@ -555,7 +558,8 @@ Realised best_known(SearchTables& tables, const Knowledge& known) {
                  kPlacementsTried);
 }
 
-/// Changes the best plans of each number of pipelines while that makes them faster, where the proof leaves room for that.
+/// Changes the best plans of each number of pipelines while that makes them faster, where the proof leaves room for
+/// that.
 void climb_from_best(SearchTables& tables, const SearchOptions& options, Knowledge& known) {
   try {
     const Realised best = best_known(tables, known);
@@ -588,7 +592,7 @@ void climb_from_best(SearchTables& tables, const SearchOptions& options, Knowled
 void search_branches(WholeSpace& whole, const SearchOptions& options, Knowledge& known) {
   const Problem& problem = whole.tables.problem();
   if (whole.space.ports.empty()) return;
-  known.starts.clear();   // of a search before: it left out less
+  known.starts.clear();  // of a search before: it left out less
   std::vector<Space> spaces = spaces_to_search(problem);
   if (options.order_search) {
     start_simple(whole.tables, options, known);
@@ -649,11 +653,11 @@ void even_out_best(SearchTables& tables, Knowledge& known) {
   try {
     const double limit = known.plans.front().first * (1.0 + kEqualTimes);
     Realised best = realise(tables, candidates_of(space, known.plans.front().second), limit, kPlacementsTried);
-    if (best.time > limit) return;   // it was placed by a longer look
+    if (best.time > limit) return;  // it was placed by a longer look
     best = even_out(tables, std::move(best), limit, kEvenTries);
     known.plans.front() = {best.time, finish(tables.problem(), space, best)};
   } catch (const SearchStopped&) {
-    known.stopped = known.stopped || known.bound < known.time;   // what is proved stays proved
+    known.stopped = known.stopped || known.bound < known.time;  // what is proved stays proved
   }
 }
 
@@ -683,7 +687,7 @@ void settle_ties(WholeSpace& whole, const SearchOptions& options, Knowledge& kno
 /// The first simple plan that is feasible: a search that was ended before it met a plan is not to end with nothing.
 void take_simple_plan(SearchTables& tables, Knowledge& known) {
   if (tables.space().ports.empty()) return;
-  tables.stop_when({});   // it has stopped already
+  tables.stop_when({});  // it has stopped already
   for (const SimplePlan& simple : simple_plans(tables)) {
     ++known.report.candidates;
     const Realised realised = realise(tables, simple.pipelines, kInfinity, 1);
@@ -736,7 +740,8 @@ void find_next_best(WholeSpace& whole, const SearchOptions& options, Knowledge& 
       return;
     }
     Plan plan = known.plans.front().second;
-    plan.lower_bound = Seconds{std::min({std::max(rate_bound(problem).value(), known.bound), plan.iteration_time.value()})};
+    plan.lower_bound =
+        Seconds{std::min({std::max(rate_bound(problem).value(), known.bound), plan.iteration_time.value()})};
     plan.complete = !known.stopped;
     result.plans.push_back(std::move(plan));
     spare = std::move(known.plans);
@@ -761,9 +766,13 @@ SearchResult find_plan(const Problem& problem, const SearchOptions& options) {
   if (!space_is_countable(problem)) {
     SearchResult refused;
     refused.report.rejections.push_back(
-        {RejectReason::Constraint, -1, {}, {},
-         concat("constraint: ", problem.cluster.group_count(), " node groups with ", problem.cluster.device_count(),
-                " devices can be combined in too many ways: join groups of one device type, or plan with --whole-nodes")});
+        {RejectReason::Constraint,
+         -1,
+         {},
+         {},
+         concat(
+             "constraint: ", problem.cluster.group_count(), " node groups with ", problem.cluster.device_count(),
+             " devices can be combined in too many ways: join groups of one device type, or plan with --whole-nodes")});
     return refused;
   }
   if (!batch_reachable(problem.job)) return result_of(problem, known);

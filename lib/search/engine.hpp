@@ -14,20 +14,22 @@ namespace hpplan {
 
 /// Where a search stands: for progress bars.
 struct SearchProgress {
-  double incumbent_s = 0.0;   // infinity while no plan is known
+  double incumbent_s = 0.0;  // infinity while no plan is known
   double bound_s = 0.0;
-  std::int64_t work = 0;      // transitions computed so far
+  std::int64_t work = 0;  // transitions computed so far
 };
 
 struct SearchOptions {
   int threads = 1;
   // The four optimisations, each off for comparison. The plan that is proved does not depend on them.
-  bool cache_pipelines = true;    // CPC: off, every look at a branch computes its stage and pipeline tables anew
-  bool skip_early = true;         // SES: off, tables keep what is slower than the best plan, and no branch is left early
-  bool order_search = true;       // OSO: off, no simple plan or coarser space comes first, and branches keep their natural order
-  bool dynamic_programming = true;// DPO: off, plans are enumerated (enumeration.hpp), and the three mean what they do there
-  int top = 1;                    // number of truly different plans wanted (plan_shape.hpp)
-  int met = 0;                    // and how many of the good plans met on the way, different or not, are kept beside the best
+  bool cache_pipelines = true;  // CPC: off, every look at a branch computes its stage and pipeline tables anew
+  bool skip_early = true;       // SES: off, tables keep what is slower than the best plan, and no branch is left early
+  bool order_search =
+      true;  // OSO: off, no simple plan or coarser space comes first, and branches keep their natural order
+  bool dynamic_programming =
+      true;     // DPO: off, plans are enumerated (enumeration.hpp), and the three mean what they do there
+  int top = 1;  // number of truly different plans wanted (plan_shape.hpp)
+  int met = 0;  // and how many of the good plans met on the way, different or not, are kept beside the best
   /// Asked between waves of work; true ends the search with the best plan so far and a valid bound. May be empty.
   std::function<bool()> stop;
   std::function<void(const SearchProgress&)> progress;
@@ -75,14 +77,15 @@ struct SearchResult {
 /// per device bound the whole space and find more plans (column_engine.hpp); their work depends on the ports and not on
 /// the number of devices.
 ///
-/// Of plans with equal time the one that is first in EvenOrder is chosen, where few enough are that fast to look at all.
+/// Of plans with equal time the one that is first in EvenOrder is chosen, where few enough are that fast to look at
+/// all.
 ///
 /// Further plans are found by further searches, each without the shapes of the plans before it.
 ///
-/// Work: a pipeline table costs O(stages * layers^2 * ports^2 * splits * vectors), a price O(stages * layers^2 * ports^2 *
-/// splits * frontier). The tables of the whole space stop at `proof_budget`, those of coarser spaces and the prices at
-/// parts of it, the climb and the choice among equal plans at counts of their own: the counted work does not grow with the
-/// cluster beyond that.
+/// Work: a pipeline table costs O(stages * layers^2 * ports^2 * splits * vectors), a price O(stages * layers^2 *
+/// ports^2 * splits * frontier). The tables of the whole space stop at `proof_budget`, those of coarser spaces and the
+/// prices at parts of it, the climb and the choice among equal plans at counts of their own: the counted work does not
+/// grow with the cluster beyond that.
 [[nodiscard]] SearchResult find_plan(const Problem& problem, const SearchOptions& options);
 
 }  // namespace hpplan

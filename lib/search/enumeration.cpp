@@ -31,18 +31,18 @@ struct BudgetSpent {};
 struct Column {
   Candidate candidate;
   PipelineTimer timer;
-  double tail = 0.0;         // least time after the pipelines
-  double least = 0.0;        // time of its share of the batch
+  double tail = 0.0;   // least time after the pipelines
+  double least = 0.0;  // time of its share of the batch
   float unevenness = 0.0F;
 };
 
 /// Best rates of one micro-batch size: what one device of each group does of the model's work in a second.
 struct Rates {
-  std::vector<double> weights;   // [layer kind]
-  std::vector<double> device;    // [group], in units of the weights
-  double whole = 0.0;            // work of the model
-  std::vector<double> tails;     // [variant][range class]: least time after the pipelines, with SES
-  double least_tail = kInfinity; // of any stage
+  std::vector<double> weights;    // [layer kind]
+  std::vector<double> device;     // [group], in units of the weights
+  double whole = 0.0;             // work of the model
+  std::vector<double> tails;      // [variant][range class]: least time after the pipelines, with SES
+  double least_tail = kInfinity;  // of any stage
 };
 
 class Walk {
@@ -62,7 +62,7 @@ class Walk {
       if (input_.order && input_.goal == EnumerationGoal::Fastest) try_simple_plans();
       const int last = std::min(space_.max_pipelines, problem_.job.global_batch / sizes_.front());
       for (int count = std::max(1, problem_.job.constraints.pipelines.min); count <= last; ++count) {
-        if (input_.goal == EnumerationGoal::Even && result_.best.time < kInfinity) break;   // fewer come first
+        if (input_.goal == EnumerationGoal::Even && result_.best.time < kInfinity) break;  // fewer come first
         pipelines_ = count;
         choose_vectors(resources_.full(), resources_.full());
         try_divisions();
@@ -122,9 +122,8 @@ class Walk {
 
   void try_divisions() {
     if (input_.order) {
-      std::stable_sort(divisions_.begin(), divisions_.end(), [&](const auto& a, const auto& b) {
-        return ideal_rate(a) > ideal_rate(b);
-      });
+      std::stable_sort(divisions_.begin(), divisions_.end(),
+                       [&](const auto& a, const auto& b) { return ideal_rate(a) > ideal_rate(b); });
     }
     for (const std::vector<int>& division : divisions_) try_division(division);
     divisions_.clear();
@@ -142,7 +141,8 @@ class Walk {
     for (const int b : sizes_) {
       const Rates& rates = rates_of(b);
       double work = 0.0;
-      for (int g = 0; g < resources_.groups(); ++g) work += resources_.count(v, g) * rates.device[static_cast<std::size_t>(g)];
+      for (int g = 0; g < resources_.groups(); ++g)
+        work += resources_.count(v, g) * rates.device[static_cast<std::size_t>(g)];
       if (rates.whole > 0.0) best = std::max(best, b * work / rates.whole);
     }
     return best;
@@ -182,7 +182,7 @@ class Walk {
         if (time == kInfinity) continue;
         double& rate = rates.device[static_cast<std::size_t>(port.group)];
         rate = std::max(rate, work_of(problem_.model, rates.weights, ranges.example(c)) / (time * port.devices));
-        if (!input_.skip) continue;   // nobody asks
+        if (!input_.skip) continue;  // nobody asks
         const CandidateStage stage{variant.port, variant.split, ranges.example(c)};
         double& tail = rates.tails[static_cast<std::size_t>(v * ranges.count() + c)];
         tail = stage_tail(*tables_, micro_batch, stage, {pipelines_, pipelines_});
@@ -209,9 +209,10 @@ class Walk {
       return;
     }
     chosen_lists_.clear();
-    std::vector<std::unique_ptr<std::vector<Column>>> own;   // without the cache
+    std::vector<std::unique_ptr<std::vector<Column>>> own;  // without the cache
     for (std::size_t i = 0; i < division.size(); ++i) {
-      const std::int64_t need = input_.skip ? std::max<std::int64_t>(1, problem_.job.global_batch - (most - samples[i])) : 1;
+      const std::int64_t need =
+          input_.skip ? std::max<std::int64_t>(1, problem_.job.global_batch - (most - samples[i])) : 1;
       if (input_.cache) {
         chosen_lists_.push_back(&cached_columns(division[i], need));
       } else {
@@ -250,7 +251,8 @@ class Walk {
     }
     if (input_.goal == EnumerationGoal::Even) {
       std::stable_sort(list.begin(), list.end(), [](const Column& a, const Column& b) {
-        return std::tuple(a.candidate.stages.size(), a.unevenness) < std::tuple(b.candidate.stages.size(), b.unevenness);
+        return std::tuple(a.candidate.stages.size(), a.unevenness) <
+               std::tuple(b.candidate.stages.size(), b.unevenness);
       });
     } else if (input_.order) {
       std::stable_sort(list.begin(), list.end(), [](const Column& a, const Column& b) { return a.least < b.least; });
@@ -262,7 +264,7 @@ class Walk {
   [[nodiscard]] int most_stages(int v) const {
     int most = 0;
     for (int g = 0; g < resources_.groups(); ++g) {
-      int smallest = 0;   // ports ascend by group and size
+      int smallest = 0;  // ports ascend by group and size
       for (const Port& port : space_.ports) smallest = port.group == g && smallest == 0 ? port.devices : smallest;
       if (smallest > 0) most += resources_.count(v, g) / smallest;
     }
@@ -312,13 +314,13 @@ class Walk {
         ++result_.stages;
         const int range = tables_->ranges().of(rest.layer, end);
         const double time = table.time(v, range, in_flight);
-        if (time == kInfinity) continue;   // does not fit, whatever the limit
+        if (time == kInfinity) continue;  // does not fit, whatever the limit
         double own = 0.0;
         if (input_.skip) {
           own = std::max(tail, rates.tails[static_cast<std::size_t>(v * tables_->ranges().count() + range)]);
           if (rest.micro_batches * time + own > limit() * kRound) {
             ++result_.skipped_stages;
-            break;   // with more layers it takes longer
+            break;  // with more layers it takes longer
           }
           if (!rest_fits(rates, rest, after, end, own)) {
             ++result_.skipped_stages;
@@ -365,15 +367,15 @@ class Walk {
       return;
     }
     // Equal vectors have equal lists: with the cache they are one, without it they are two copies.
-    const bool repeats = i > 0 && (*division_)[i] == (*division_)[i - 1] &&
-                         chosen_lists_[i]->size() == chosen_lists_[i - 1]->size();
+    const bool repeats =
+        i > 0 && (*division_)[i] == (*division_)[i - 1] && chosen_lists_[i]->size() == chosen_lists_[i - 1]->size();
     for (std::size_t c = repeats ? chosen_[i - 1] : 0; c < chosen_lists_[i]->size(); ++c) {
       count_work(1);
       chosen_.push_back(c);
       const bool go_on = input_.goal == EnumerationGoal::Fastest || may_come_first();
       if (go_on && (!input_.skip || enough())) combine(i + 1);
       chosen_.pop_back();
-      if (!go_on && i + 1 == chosen_lists_.size()) break;   // the columns after it come later still
+      if (!go_on && i + 1 == chosen_lists_.size()) break;  // the columns after it come later still
     }
   }
 
@@ -467,8 +469,8 @@ class Walk {
   double limit_ = kInfinity;
   std::unique_ptr<StageRows> rows_;
   std::unique_ptr<SearchTables> tables_;
-  std::map<std::pair<int, int>, Rates> rates_;                             // by micro-batch size and pipelines
-  std::map<std::tuple<int, std::int64_t, int>, std::vector<Column>> lists_;   // by vector, samples and pipelines
+  std::map<std::pair<int, int>, Rates> rates_;                               // by micro-batch size and pipelines
+  std::map<std::tuple<int, std::int64_t, int>, std::vector<Column>> lists_;  // by vector, samples and pipelines
   int pipelines_ = 1;
   std::vector<int> vectors_;
   std::vector<std::vector<int>> divisions_;

@@ -16,32 +16,32 @@ enum class EnumerationGoal { Fastest, Even };
 
 struct EnumerationInput {
   EnumerationGoal goal = EnumerationGoal::Fastest;
-  double limit = kInfinity;          // slower plans are of no interest
-  bool cache = true;                 // CPC: stage tables and the pipelines of a resource vector are computed once
-  bool skip = true;                  // SES: drop what a bound shows to be beyond the limit
-  bool order = true;                 // OSO: good simple plans first, then divisions and pipelines by promise
-  int threads = 1;                   // for the stage tables
-  double tolerance = 0.0;            // Fastest: plans that are better by no more than this are skipped too
-  std::int64_t budget = std::numeric_limits<std::int64_t>::max();   // stages tried, and what costs as much
-  const PlanShapes* excluded = nullptr;   // plans that do not count; may be null
-  std::function<bool()> stop;        // may be empty
-  std::function<void(double time)> progress;   // called when a plan is found; may be empty
+  double limit = kInfinity;  // slower plans are of no interest
+  bool cache = true;         // CPC: stage tables and the pipelines of a resource vector are computed once
+  bool skip = true;          // SES: drop what a bound shows to be beyond the limit
+  bool order = true;         // OSO: good simple plans first, then divisions and pipelines by promise
+  int threads = 1;           // for the stage tables
+  double tolerance = 0.0;    // Fastest: plans that are better by no more than this are skipped too
+  std::int64_t budget = std::numeric_limits<std::int64_t>::max();  // stages tried, and what costs as much
+  const PlanShapes* excluded = nullptr;                            // plans that do not count; may be null
+  std::function<bool()> stop;                                      // may be empty
+  std::function<void(double time)> progress;                       // called when a plan is found; may be empty
 };
 
 struct EnumerationResult {
-  Realised best;                     // time infinity: nothing within the limit
-  bool complete = true;              // every plan within the limit was looked at
-  bool stopped = false;              // by `stop`
-  std::int64_t divisions = 0;        // of the devices into pipelines
-  std::int64_t lists = 0;            // lists of pipelines computed, one for a resource vector and its share of the batch
-  std::int64_t lists_reused = 0;     // CPC: and looked up again
-  std::int64_t stages = 0;           // stages tried
-  std::int64_t sets = 0;             // sets of pipelines scored: placed on nodes, with the batch split over them
-  std::int64_t skipped_divisions = 0;   // SES, by level
+  Realised best;                  // time infinity: nothing within the limit
+  bool complete = true;           // every plan within the limit was looked at
+  bool stopped = false;           // by `stop`
+  std::int64_t divisions = 0;     // of the devices into pipelines
+  std::int64_t lists = 0;         // lists of pipelines computed, one for a resource vector and its share of the batch
+  std::int64_t lists_reused = 0;  // CPC: and looked up again
+  std::int64_t stages = 0;        // stages tried
+  std::int64_t sets = 0;          // sets of pipelines scored: placed on nodes, with the batch split over them
+  std::int64_t skipped_divisions = 0;  // SES, by level
   std::int64_t skipped_stages = 0;
   std::int64_t skipped_pipelines = 0;
   std::int64_t skipped_sets = 0;
-  std::int64_t improvements = 0;     // plans that were the best when found: OSO makes them few
+  std::int64_t improvements = 0;  // plans that were the best when found: OSO makes them few
 };
 
 /// Walks the whole search space without dynamic programming: every division of the devices into pipelines as resource
@@ -64,8 +64,8 @@ struct EnumerationResult {
 struct EvenOrder {
   int pipelines = 0;
   int stages = 0;
-  float unevenness = 0.0F;           // single precision: what differs by rounding only must be equal
-  std::vector<Candidate> candidates; // ascending
+  float unevenness = 0.0F;            // single precision: what differs by rounding only must be equal
+  std::vector<Candidate> candidates;  // ascending
 
   friend auto operator<=>(const EvenOrder&, const EvenOrder&) = default;
 };

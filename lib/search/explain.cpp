@@ -19,7 +19,8 @@ const PipelinePlan& slowest_pipeline(const Plan& plan) {
 }
 
 StageQuery query_of(const PipelinePlan& pipeline, const StagePlan& stage) {
-  return {stage.node_group, stage.tensor_parallel, stage.data_parallel, pipeline.micro_batch, stage.layers, stage.in_flight};
+  return {stage.node_group,     stage.tensor_parallel, stage.data_parallel,
+          pipeline.micro_batch, stage.layers,          stage.in_flight};
 }
 
 TimeParts time_parts(const Problem& problem, const Plan& plan, const PipelinePlan& pipeline) {
@@ -48,7 +49,8 @@ TimeParts time_parts(const Problem& problem, const Plan& plan, const PipelinePla
   return parts;
 }
 
-/// Stage options of every TP degree, number of samples, layer range and in-flight depth up to the plan's deepest pipeline.
+/// Stage options of every TP degree, number of samples, layer range and in-flight depth up to the plan's deepest
+/// pipeline.
 std::vector<OptionCensus> census_of(const Problem& problem, const Plan& plan, int threads) {
   std::size_t depth = 1;
   for (const PipelinePlan& pipeline : plan.pipelines) depth = std::max(depth, pipeline.stages.size());
@@ -57,7 +59,8 @@ std::vector<OptionCensus> census_of(const Problem& problem, const Plan& plan, in
   std::vector<OptionCensus> census;
   for (int g = 0; g < problem.cluster.group_count(); ++g) {
     const std::string& type = problem.cluster.type_of(g).name;
-    if (std::any_of(census.begin(), census.end(), [&](const OptionCensus& c) { return c.device_type == type; })) continue;
+    if (std::any_of(census.begin(), census.end(), [&](const OptionCensus& c) { return c.device_type == type; }))
+      continue;
     OptionCensus counts;
     counts.device_type = type;
     std::vector<StageKey> keys;
@@ -67,7 +70,8 @@ std::vector<OptionCensus> census_of(const Problem& problem, const Plan& plan, in
     const std::vector<const StageRow*> found = rows.rows(keys);
     for (std::size_t k = 0; k < keys.size(); ++k) {
       for (int c = 0; c < rows.ranges().count(); ++c) {
-        const Seconds base = stage_base(problem, {g, keys[k].tensor_parallel, 1, keys[k].samples, rows.ranges().example(c), 1}).backward;
+        const Seconds base =
+            stage_base(problem, {g, keys[k].tensor_parallel, 1, keys[k].samples, rows.ranges().example(c), 1}).backward;
         for (std::size_t w = 0; w < depth; ++w) {
           const double backward = found[k]->backward[static_cast<std::size_t>(c) * depth + w];
           ++counts.options;
@@ -119,16 +123,16 @@ struct Change {
 
 void add_memory_and_nodes(const Problem& problem, std::vector<Change>& changes) {
   for (std::size_t t = 0; t < problem.cluster.device_types.size(); ++t) {
-    changes.push_back({concat("1 GiB more on every ", problem.cluster.device_types[t].name), [t](ClusterSpec& cluster, Job&) {
-                         cluster.device_types[t].memory += Bytes{1LL << 30};
-                       }});
+    changes.push_back({concat("1 GiB more on every ", problem.cluster.device_types[t].name),
+                       [t](ClusterSpec& cluster, Job&) { cluster.device_types[t].memory += Bytes{1LL << 30}; }});
   }
   for (std::size_t g = 0; g < problem.cluster.node_groups.size(); ++g) {
-    changes.push_back({concat("one more node of ", problem.cluster.node_groups[g].name), [g](ClusterSpec& cluster, Job&) {
-                         NodeGroup& group = cluster.node_groups[g];
-                         group.node_names.push_back(concat(group.name, "-more"));
-                         ++group.nodes;
-                       }});
+    changes.push_back(
+        {concat("one more node of ", problem.cluster.node_groups[g].name), [g](ClusterSpec& cluster, Job&) {
+           NodeGroup& group = cluster.node_groups[g];
+           group.node_names.push_back(concat(group.name, "-more"));
+           ++group.nodes;
+         }});
   }
 }
 
@@ -137,9 +141,8 @@ void add_other_batches(const Problem& problem, const Plan& plan, std::vector<Cha
   for (const PipelinePlan& pipeline : plan.pipelines) used.insert(pipeline.micro_batch);
   for (const int size : used) {
     if (problem.job.micro_batches.size() < 2) continue;
-    changes.push_back({concat("without micro-batches of ", size), [size](ClusterSpec&, Job& job) {
-                         std::erase(job.micro_batches, size);
-                       }});
+    changes.push_back({concat("without micro-batches of ", size),
+                       [size](ClusterSpec&, Job& job) { std::erase(job.micro_batches, size); }});
   }
   for (const int size : used) {
     const int twice = 2 * size;
@@ -156,10 +159,12 @@ std::vector<Change> changes_of(const Problem& problem, const Plan& plan) {
   std::vector<Change> changes;
   const int pipelines = static_cast<int>(plan.pipelines.size());
   for (const int count : {pipelines - 1, pipelines + 1}) {
-    if (count < 1 || count > problem.cluster.device_count() || !problem.job.constraints.pipelines.allows(count)) continue;
-    changes.push_back({concat("with ", count, count == 1 ? " pipeline" : " pipelines"), [count](ClusterSpec&, Job& job) {
-                         job.constraints.pipelines = {count, count};
-                       }});
+    if (count < 1 || count > problem.cluster.device_count() || !problem.job.constraints.pipelines.allows(count))
+      continue;
+    changes.push_back(
+        {concat("with ", count, count == 1 ? " pipeline" : " pipelines"), [count](ClusterSpec&, Job& job) {
+           job.constraints.pipelines = {count, count};
+         }});
   }
   add_other_batches(problem, plan, changes);
   bool recomputes = false;
@@ -171,10 +176,12 @@ std::vector<Change> changes_of(const Problem& problem, const Plan& plan) {
     }
   }
   if (recomputes) {
-    changes.push_back({"without recomputation", [](ClusterSpec&, Job& job) { job.constraints.allow_recompute = false; }});
+    changes.push_back(
+        {"without recomputation", [](ClusterSpec&, Job& job) { job.constraints.allow_recompute = false; }});
   }
   if (types.size() > 1 && !problem.job.constraints.type_pure) {
-    changes.push_back({"with one device type per pipeline", [](ClusterSpec&, Job& job) { job.constraints.type_pure = true; }});
+    changes.push_back(
+        {"with one device type per pipeline", [](ClusterSpec&, Job& job) { job.constraints.type_pure = true; }});
   }
   add_memory_and_nodes(problem, changes);
   return changes;
@@ -213,8 +220,8 @@ Explanation explain_plan(const Problem& problem, const Plan& plan, const Explain
     ClusterSpec cluster = problem.cluster;
     Job job = problem.job;
     change.apply(cluster, job);
-    explanation.alternatives.push_back(
-        answer(change.text, make_problem(problem.model, std::move(cluster), problem.profiles, std::move(job)), options));
+    explanation.alternatives.push_back(answer(
+        change.text, make_problem(problem.model, std::move(cluster), problem.profiles, std::move(job)), options));
   }
   return explanation;
 }

@@ -14,7 +14,7 @@ struct ExplainOptions {
   int threads = 1;
   /// Gives each search its own SearchOptions::stop, such as a time limit that starts then. May be empty.
   std::function<std::function<bool()>()> new_stop;
-  std::function<void(const std::string& change)> progress;   // may be empty
+  std::function<void(const std::string& change)> progress;  // may be empty
 };
 
 /// What binds a plan, and what the search finds when one thing is different: 1 GiB more on each device type, one node

@@ -50,8 +50,8 @@ void add_layer_rejection(const Problem& problem, const Space& space, std::vector
       for (const Split& split : space.splits[p]) {
         for (const int b : problem.job.micro_batches) {
           if (fits || b % split.data_parallel != 0) continue;
-          const StageQuery query{space.ports[p].group, split.tensor_parallel, split.data_parallel, b,
-                                 {layer, layer + 1}, 1};
+          const StageQuery query{
+              space.ports[p].group, split.tensor_parallel, split.data_parallel, b, {layer, layer + 1}, 1};
           const auto predicted = predict_stage(problem, query);
           const Rejection* miss = std::get_if<Rejection>(&predicted);
           if (miss == nullptr) {
@@ -140,8 +140,9 @@ void add_pipeline_rejection(const Problem& problem, const Space& space, std::vec
   }
   std::optional<Rejection> nearest = NearestPipeline(problem, stages).find();
   if (!nearest) return;
-  nearest->text = concat("device memory: a pipeline of ", stages, " stages on one device each misses by at least ",
-                         pretty(nearest->needed - nearest->available), ", at stage ", nearest->stage, ": ", nearest->text);
+  nearest->text =
+      concat("device memory: a pipeline of ", stages, " stages on one device each misses by at least ",
+             pretty(nearest->needed - nearest->available), ", at stage ", nearest->stage, ": ", nearest->text);
   rejections.push_back(*nearest);
 }
 
@@ -167,9 +168,12 @@ void add_batch_rejection(const Problem& problem, std::vector<Rejection>& rejecti
   while (!sums[static_cast<std::size_t>(below)]) --below;
   int above = batch;
   while (!sums[static_cast<std::size_t>(above)]) ++above;
-  const std::string nearest = below == 0 ? concat("the nearest sum is ", above)
-                                         : concat("the nearest sums are ", below, " and ", above);
-  rejections.push_back({RejectReason::BatchNotReachable, -1, {}, {},
+  const std::string nearest =
+      below == 0 ? concat("the nearest sum is ", above) : concat("the nearest sums are ", below, " and ", above);
+  rejections.push_back({RejectReason::BatchNotReachable,
+                        -1,
+                        {},
+                        {},
                         concat("batch not reachable: global batch ", batch,
                                " is not a sum of the allowed micro-batch sizes; ", nearest)});
 }
@@ -182,7 +186,10 @@ std::vector<Rejection> explain_infeasible(const Problem& problem) {
   std::vector<Rejection> rejections;
   const Space space = make_space(problem);
   if (space.ports.empty()) {
-    rejections.push_back({RejectReason::Constraint, -1, {}, {},
+    rejections.push_back({RejectReason::Constraint,
+                          -1,
+                          {},
+                          {},
                           "constraint: no stage shape is left: the TP degrees allowed fit no node"});
     return rejections;
   }
@@ -191,7 +198,10 @@ std::vector<Rejection> explain_infeasible(const Problem& problem) {
   add_layer_rejection(problem, space, rejections);
   if (rejections.empty()) add_pipeline_rejection(problem, space, rejections);
   if (rejections.empty()) {
-    rejections.push_back({RejectReason::Constraint, -1, {}, {},
+    rejections.push_back({RejectReason::Constraint,
+                          -1,
+                          {},
+                          {},
                           "constraint: the limits on pipelines, stages or placements leave no plan"});
   }
   return rejections;

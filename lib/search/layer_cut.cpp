@@ -56,7 +56,7 @@ class LayerCutter {
     std::vector<int> cuts(variants_.size(), 0);
     int end = ranges_.layers();
     for (std::size_t s = variants_.size(); s-- > 0;) {
-      const auto before = static_cast<int>(s);   // layers that the stages before need at least
+      const auto before = static_cast<int>(s);  // layers that the stages before need at least
       int first = s == 0 ? 0 : end - 1;
       if (first < before || first >= end || time(s, first, end) > bottleneck) return {};
       while (s > 0 && first > before && time(s, first - 1, end) <= bottleneck) --first;
@@ -101,7 +101,7 @@ std::optional<Candidate> cut_pipeline(SearchTables& tables, int micro_batch, con
            !(table.variants()[static_cast<std::size_t>(variant)].split == split)) {
       ++variant;
     }
-    if (variant == table.first_variant(port + 1)) return std::nullopt;   // the size does not divide over the replicas
+    if (variant == table.first_variant(port + 1)) return std::nullopt;  // the size does not divide over the replicas
     variants.push_back(variant);
   }
   const std::optional<LayerCut> cut = cut_layers(tables, micro_batch, variants, std::max(1, samples / micro_batch));

@@ -15,7 +15,7 @@ using StageList = std::vector<std::pair<int, Split>>;
 
 struct LayerCut {
   Candidate pipeline;
-  double slowest = 0.0;   // seconds per micro-batch of the slowest stage
+  double slowest = 0.0;  // seconds per micro-batch of the slowest stage
 };
 
 /// A pipeline of these stages whose slowest stage is as fast as a cut of the layers can make it (but for a few parts in

@@ -28,7 +28,7 @@ void PackingLp::add(std::vector<double> use, double value) {
 
 PackingLp::Solution PackingLp::solve() const {
   const std::size_t rows = stock_.size();
-  const std::size_t slacks = values_.size();   // columns from here on are slack
+  const std::size_t slacks = values_.size();  // columns from here on are slack
   std::vector<std::size_t> basis(rows);
   std::iota(basis.begin(), basis.end(), slacks);
   std::vector<std::vector<double>> inverse(rows, std::vector<double>(rows, 0.0));

@@ -19,8 +19,8 @@ class PackingLp {
 
   struct Solution {
     double value = 0.0;
-    std::vector<double> prices;        // dual, of each row, at least 0
-    std::vector<double> amounts;       // of each column
+    std::vector<double> prices;   // dual, of each row, at least 0
+    std::vector<double> amounts;  // of each column
   };
   /// By the primal simplex method from the empty packing; Bland's rule, so it ends.
   [[nodiscard]] Solution solve() const;

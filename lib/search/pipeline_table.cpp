@@ -18,10 +18,14 @@ OptionTable::OptionTable(const StageTable& stages, int ports, int range_count,
       for (int w = 1; w <= depth_; ++w) {
         std::vector<StageOption>& options = options_[cell++];
         for (int v = stages.first_variant(port); v < stages.first_variant(port + 1); ++v) {
-          const StageOption option{stages.time(v, c, w), tails[static_cast<std::size_t>(v)][static_cast<std::size_t>(c)]};
+          const StageOption option{stages.time(v, c, w),
+                                   tails[static_cast<std::size_t>(v)][static_cast<std::size_t>(c)]};
           if (option.time == kInfinity || option.tail == kInfinity) continue;
-          const auto covers = [](const StageOption& a, const StageOption& b) { return a.time <= b.time && a.tail <= b.tail; };
-          if (std::any_of(options.begin(), options.end(), [&](const auto& known) { return covers(known, option); })) continue;
+          const auto covers = [](const StageOption& a, const StageOption& b) {
+            return a.time <= b.time && a.tail <= b.tail;
+          };
+          if (std::any_of(options.begin(), options.end(), [&](const auto& known) { return covers(known, option); }))
+            continue;
           std::erase_if(options, [&](const auto& known) { return covers(option, known); });
           options.push_back(option);
         }
@@ -36,15 +40,13 @@ OptionTable::OptionTable(const StageTable& stages, int ports, int range_count,
 }
 
 PipelineTable::PipelineTable(const Input& input, int micro_batches, double limit)
-    : input_(input),
-      micro_batches_(micro_batches),
-      limit_(limit),
-      layers_(input.ranges->layers()),
+    : input_(input), micro_batches_(micro_batches), limit_(limit), layers_(input.ranges->layers()),
       ports_(static_cast<int>(input.space->ports.size())) {
   // Pipelines within the limit have rates of about limit / (m + p - 1); too low a rate loses less than too high a one.
   constexpr int kTypicalStages = 8;
   rate_ = limit / (micro_batches + std::min(kTypicalStages, input.space->max_stages) - 1);
-  for (const double link : *input.transfer) slowest_link_ = link < kInfinity ? std::max(slowest_link_, link) : slowest_link_;
+  for (const double link : *input.transfer)
+    slowest_link_ = link < kInfinity ? std::max(slowest_link_, link) : slowest_link_;
   best_.assign(static_cast<std::size_t>(input_.space->resources.size()), kInfinity);
   price_completions();
   seed_last_stages();
@@ -97,7 +99,7 @@ void PipelineTable::price_completions() {
       for (int last = 1; last < layers_; ++last) {
         for (int first = last - 1; first >= 0; --first) {
           if (input_.options->reach(port, input_.ranges->of(first, last), depth(k + 1)) < micro_batches_) {
-            first = std::min(first, 1);   // as in prepend()
+            first = std::min(first, 1);  // as in prepend()
             continue;
           }
           double& best = here[static_cast<std::size_t>(last)];
@@ -167,7 +169,8 @@ PipelineTable::Step PipelineTable::step_of(int k, const StageOption& option, dou
   step.floor = micro_batches_ * option.time + option.tail;
   step.link = 2.0 * transfer_time;
   step.shift = option.time + step.link;
-  step.around = micro_batches_ > k ? (micro_batches_ - k + 1) * option.time + 2.0 * step.link + option.tail : -kInfinity;
+  step.around =
+      micro_batches_ > k ? (micro_batches_ - k + 1) * option.time + 2.0 * step.link + option.tail : -kInfinity;
   step.excess = option.time - rate_;
   step.loops = std::max(0, micro_batches_ - 1 - k);
   step.over = step.loops / k;
@@ -201,7 +204,7 @@ void PipelineTable::relax_span(const Step& step, double limit, int count, const 
     const double sum = shift + from_sum[i];
     const double joined = link + from_window[i];
     const double window = excess + (joined > 0.0 ? joined : 0.0);
-    const double over = (window > 0.0 ? step_over : loops) * window;   // beyond loops * rate
+    const double over = (window > 0.0 ? step_over : loops) * window;  // beyond loops * rate
     // Without the m lambda in it: what is left must not be negative, or the term would not grow in proportion to m.
     const double constant = 2.0 * sum + fixed - slope * over;
     const double looped = base + over + 2.0 * sum;
@@ -211,7 +214,7 @@ void PipelineTable::relax_span(const Step& step, double limit, int count, const 
     const double one = floor < through ? through : floor;
     const double two = one < around ? around : one;
     const double g = two < windowed ? windowed : two;
-    const double barrier = g <= limit ? 0.0 : kInfinity;   // beyond the limit everything becomes infinite
+    const double barrier = g <= limit ? 0.0 : kInfinity;  // beyond the limit everything becomes infinite
     const double kept_g = g + barrier;
     const double kept_sum = sum + barrier;
     const double kept_window = window + barrier;
@@ -247,8 +250,8 @@ void PipelineTable::prepend(int k) {
   for (int port = 0; port < ports_; ++port) {
     for (int next_layer = 1; next_layer < layers_; ++next_layer) {
       for (int layer = next_layer - 1; layer >= 0; --layer) {
-        // More layers take longer and need more memory: once none fits, none will. But the first stage of a pipeline has
-        // no buffers for a stage before it, so with layer 0 it may fit again.
+        // More layers take longer and need more memory: once none fits, none will. But the first stage of a pipeline
+        // has no buffers for a stage before it, so with layer 0 it may fit again.
         const int range_class = input_.ranges->of(layer, next_layer);
         if (input_.options->reach(port, range_class, in_flight) < micro_batches_) {
           layer = std::min(layer, 1);
@@ -267,7 +270,8 @@ void PipelineTable::prepend(int k) {
     }
     for (int layer = 0; layer < layers_; ++layer) {
       Row& values = rows_[row(k + 1, layer, port)];
-      if (!values.values.empty()) drop(values, completions_[static_cast<std::size_t>(k) + 1][static_cast<std::size_t>(layer)]);
+      if (!values.values.empty())
+        drop(values, completions_[static_cast<std::size_t>(k) + 1][static_cast<std::size_t>(layer)]);
     }
   }
 }

@@ -36,7 +36,8 @@ class OptionTable {
 
  private:
   [[nodiscard]] std::size_t cell(int port, int range_class, int in_flight) const {
-    return (static_cast<std::size_t>(port) * static_cast<std::size_t>(ranges_) + static_cast<std::size_t>(range_class)) *
+    return (static_cast<std::size_t>(port) * static_cast<std::size_t>(ranges_) +
+            static_cast<std::size_t>(range_class)) *
                static_cast<std::size_t>(depth_) +
            static_cast<std::size_t>(in_flight - 1);
   }
@@ -54,22 +55,22 @@ struct ChainStage {
 };
 
 /// The pipelines of one micro-batch size and one number of micro-batches over all resource vectors, by dynamic
-/// programming from the last stage (DPO). For a suffix of k stages that starts at `layer` on `port` and uses resources v
-/// it holds the least S = t_s + 2 c_s + S of the rest, the time of one micro-batch there and back, the least W, the
+/// programming from the last stage (DPO). For a suffix of k stages that starts at `layer` on `port` and uses resources
+/// v it holds the least S = t_s + 2 c_s + S of the rest, the time of one micro-batch there and back, the least W, the
 /// excess of a window that starts here over `rate_` per stage, and the least
 ///     g = max( m t_s + tail_s,  t_s + 2 c_s + g of the rest,
 ///              (m - k + 1) t_s + 2 (2 c_s + S of the rest) + tail_s,
 ///              (m - 1 - k) lambda + 2 S - 4 c + least tail )
 /// over its stages, each by itself: a lower bound of the suffix's time after the stages before it (search-notes C.10
 /// and C.5). lambda is the largest average of a window of stages that starts here, as far as W tells; 4 c is twice the
-/// round trip over the slowest link. k gives the in-flight depth min(m, k), so memory is exact. Transfers c_s are priced
-/// at the best placement.
+/// round trip over the slowest link. k gives the in-flight depth min(m, k), so memory is exact. Transfers c_s are
+/// priced at the best placement.
 ///
 /// Why the last term holds. Let lambda' be the largest average of any window inside the suffix, of n stages from j' on.
 /// A path that enters j', goes round the window as often as it can and once more round its first stages takes at least
 /// S_0 + S_j' + (m - 1 - w_j') lambda' - 2 c: the part left out averages at most lambda'. Between j and j' windows
-/// average at most lambda' too, so S_j - S_j' <= (j' - j) lambda' + 2 c, which gives the same for j with 4 c. It is left
-/// out where it would not grow at least in proportion to m, see Branch::tighten.
+/// average at most lambda' too, so S_j - S_j' <= (j' - j) lambda' + 2 c, which gives the same for j with 4 c. It is
+/// left out where it would not grow at least in proportion to m, see Branch::tighten.
 ///
 /// Values above `limit` are dropped (SES), and so are suffixes that waste too much: with prices per device that no
 /// pipeline's samples exceed, a plan that finishes the batch wastes at most `slack` samples in all, so a suffix whose
@@ -87,8 +88,8 @@ class PipelineTable {
     int min_stages = 1;
     /// prices[v]: samples that the devices of v are worth; empty: nothing is dropped for waste.
     const std::vector<double>* prices = nullptr;
-    double budget = kInfinity;   // b m + slack
-    double least_tail = 0.0;     // of any stage
+    double budget = kInfinity;  // b m + slack
+    double least_tail = 0.0;    // of any stage
   };
 
   PipelineTable(const Input& input, int micro_batches, double limit);
@@ -103,31 +104,32 @@ class PipelineTable {
   [[nodiscard]] std::vector<ChainStage> trace(int v) const;
   /// Every pipeline on exactly v whose g is at most `limit`, in canonical order; stops after `most` and says so by
   /// returning false.
-  [[nodiscard]] bool enumerate(int v, double limit, std::size_t most, std::vector<std::vector<ChainStage>>& found) const;
+  [[nodiscard]] bool enumerate(int v, double limit, std::size_t most,
+                               std::vector<std::vector<ChainStage>>& found) const;
   /// Transitions computed: the work of this table.
   [[nodiscard]] std::int64_t transitions() const { return transitions_; }
 
  private:
   /// Values over resource vectors; [first, last) holds all finite ones.
   struct Row {
-    std::vector<double> values;    // g
-    std::vector<double> sums;      // S
-    std::vector<double> windows;   // W
+    std::vector<double> values;   // g
+    std::vector<double> sums;     // S
+    std::vector<double> windows;  // W
     int first = 0;
     int last = 0;
   };
   /// What one stage option in front of a suffix adds, without what depends on the suffix.
   struct Step {
-    double floor = 0.0;        // m t + tail
-    double shift = 0.0;        // t + 2 c
-    double around = 0.0;       // (m - k + 1) t + 4 c + tail; minus infinity where m <= k
-    double excess = 0.0;       // t - rate
-    double link = 0.0;         // 2 c
-    double loops = 0.0;        // m - 1 - k
-    double over = 0.0;         // loops / k: a window above the rate may be as long as the suffix
-    double base = 0.0;         // loops rate + least tail - 4 c; minus infinity where there is no loop
-    double fixed = 0.0;        // base - m rate
-    double slope = 0.0;        // (k + 1) / loops
+    double floor = 0.0;   // m t + tail
+    double shift = 0.0;   // t + 2 c
+    double around = 0.0;  // (m - k + 1) t + 4 c + tail; minus infinity where m <= k
+    double excess = 0.0;  // t - rate
+    double link = 0.0;    // 2 c
+    double loops = 0.0;   // m - 1 - k
+    double over = 0.0;    // loops / k: a window above the rate may be as long as the suffix
+    double base = 0.0;    // loops rate + least tail - 4 c; minus infinity where there is no loop
+    double fixed = 0.0;   // base - m rate
+    double slope = 0.0;   // (k + 1) / loops
   };
   [[nodiscard]] std::size_t row(int k, int layer, int port) const;
   [[nodiscard]] double value(int k, int layer, int port, int v) const;
@@ -137,7 +139,8 @@ class PipelineTable {
   void seed_last_stages();
   void prepend(int k);
   [[nodiscard]] Step step_of(int k, const StageOption& option, double transfer_time) const;
-  /// Lowers g, S and W of `count` consecutive vectors. Pointers, not structs: the compiler then makes lanes of the loop.
+  /// Lowers g, S and W of `count` consecutive vectors. Pointers, not structs: the compiler then makes lanes of the
+  /// loop.
   static void relax_span(const Step& step, double limit, int count, const double* from_g, const double* from_sum,
                          const double* from_window, double* to_g, double* to_sum, double* to_window);
   void relax(Row& to, const Row& from, int port, const Step& step);
@@ -153,12 +156,12 @@ class PipelineTable {
   Input input_;
   int micro_batches_ = 1;
   double limit_ = 0.0;
-  double rate_ = 0.0;       // W counts from here; any value is valid, the best is near the true rate
+  double rate_ = 0.0;  // W counts from here; any value is valid, the best is near the true rate
   double slowest_link_ = 0.0;
   int layers_ = 0;
   int ports_ = 0;
-  int stages_ = 0;          // largest number of stages that has a feasible suffix
-  std::vector<Row> rows_;   // [k][layer][port]; empty when all values are infinite
+  int stages_ = 0;         // largest number of stages that has a feasible suffix
+  std::vector<Row> rows_;  // [k][layer][port]; empty when all values are infinite
   std::vector<double> best_;
   /// [k][layer]: least price of stages that cover the layers before `layer` when k stages follow them.
   std::vector<std::vector<double>> completions_;

@@ -32,7 +32,7 @@ Pricer::Sheet Pricer::sheet(int micro_batches, double limit, const Prices& price
   for (const Port& port : menu_->ports()) {
     sheet.port_price_.push_back(prices.device[static_cast<std::size_t>(port.group)] * port.devices);
   }
-  std::vector<int> order(menu_->ports().size());   // ascending in price: the first that fits is the cheapest
+  std::vector<int> order(menu_->ports().size());  // ascending in price: the first that fits is the cheapest
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
     return sheet.port_price_[static_cast<std::size_t>(a)] < sheet.port_price_[static_cast<std::size_t>(b)];
@@ -46,7 +46,7 @@ Pricer::Sheet Pricer::sheet(int micro_batches, double limit, const Prices& price
   };
   const int layers = menu_->layers();
   const RangeClasses& ranges = menu_->ranges();
-  std::vector<double> rest(static_cast<std::size_t>(layers) + 1, kInfinity);   // [layer]: of the last k stages
+  std::vector<double> rest(static_cast<std::size_t>(layers) + 1, kInfinity);  // [layer]: of the last k stages
   rest[static_cast<std::size_t>(layers)] = prices.pipeline;
   for (int k = 1; k <= max_stages_; ++k) {
     const int in_flight = std::min({k, micro_batches, menu_->depth()});
@@ -54,7 +54,8 @@ Pricer::Sheet Pricer::sheet(int micro_batches, double limit, const Prices& price
       std::vector<double> stage(static_cast<std::size_t>(ranges.count()), kInfinity);
       for (int c = 0; c < ranges.count(); ++c) {
         const auto port = std::find_if(order.begin(), order.end(), [&](int p) { return fits(p, c, in_flight); });
-        if (port != order.end()) stage[static_cast<std::size_t>(c)] = sheet.port_price_[static_cast<std::size_t>(*port)];
+        if (port != order.end())
+          stage[static_cast<std::size_t>(c)] = sheet.port_price_[static_cast<std::size_t>(*port)];
       }
       sheet.work_ += ranges.count();
       sheet.stage_price_.push_back(std::move(stage));
@@ -86,8 +87,7 @@ class Pricer::Table {
  public:
   Table(const StageMenu& menu, const Sheet& sheet, int p, double budget)
       : menu_(menu), sheet_(sheet), p_(p), m_(sheet.micro_batches_), budget_(budget * (1.0 + kRound)),
-        layers_(menu.layers()), ports_(static_cast<int>(menu.ports().size())),
-        limit_(sheet.limit_ * (1.0 + kRound)) {
+        layers_(menu.layers()), ports_(static_cast<int>(menu.ports().size())), limit_(sheet.limit_ * (1.0 + kRound)) {
     least_sums_.assign(static_cast<std::size_t>(p_) + 1, 0.0);
     price_prefixes();
   }
@@ -117,8 +117,8 @@ class Pricer::Table {
  private:
   struct Point {
     double price = 0.0;
-    double sum = 0.0;      // S: of this stage and all after it, with their links
-    double window = 0.0;   // largest excess over lambda of a window that starts here
+    double sum = 0.0;     // S: of this stage and all after it, with their links
+    double window = 0.0;  // largest excess over lambda of a window that starts here
     std::int32_t variant = 0;
     std::int32_t next_layer = 0;
     std::int16_t next_port = 0;
@@ -171,7 +171,8 @@ class Pricer::Table {
   [[nodiscard]] double least_sum(int k) const { return least_sums_[static_cast<std::size_t>(k)]; }
 
   void fill(double rate) {
-    frontiers_.resize(static_cast<std::size_t>(p_) * static_cast<std::size_t>(layers_) * static_cast<std::size_t>(ports_));
+    frontiers_.resize(static_cast<std::size_t>(p_) * static_cast<std::size_t>(layers_) *
+                      static_cast<std::size_t>(ports_));
     for (Frontier& points : frontiers_) points.clear();
     work_ += static_cast<std::int64_t>(frontiers_.size());
     merge_sum_ = kMergeSum * (limit_ / m_);
@@ -245,7 +246,7 @@ class Pricer::Table {
       const double capped = 2.0 * std::min(link, menu_.link_cap());
       for (std::size_t i = 0; i < rest.size(); ++i) {
         const Point& next = rest[i];
-        if (next.price > affordable) break;   // ascending in price
+        if (next.price > affordable) break;  // ascending in price
         ++work_;
         const double after = 2.0 * link + next.sum;
         if (!fits(stage.option, k, after)) continue;
@@ -270,8 +271,8 @@ class Pricer::Table {
     return sum + (m_ - 1) * 0.5 * option.time <= time;
   }
 
-  /// Keeps the frontier ascending in price. A point that is hardly better than a cheaper one is merged into it, with the
-  /// better of both values: the frontier stays small and the prices stay lower bounds.
+  /// Keeps the frontier ascending in price. A point that is hardly better than a cheaper one is merged into it, with
+  /// the better of both values: the frontier stays small and the prices stay lower bounds.
   void add(Frontier& points, const Point& point) {
     std::size_t place = points.size();
     for (std::size_t i = 0; i < points.size(); ++i) {

@@ -47,16 +47,16 @@ class Pricer {
     double limit_ = 0.0;
     Prices prices_;
     std::vector<double> port_price_;
-    std::vector<std::vector<double>> stage_price_;   // [in flight - 1][range class]
-    std::vector<double> least_;                      // [p - 1]
+    std::vector<std::vector<double>> stage_price_;  // [in flight - 1][range class]
+    std::vector<double> least_;                     // [p - 1]
     std::int64_t work_ = 0;
   };
   [[nodiscard]] Sheet sheet(int micro_batches, double limit, const Prices& prices) const;
 
   struct Priced {
-    double price = kInfinity;   // no pipeline of p stages is cheaper; infinity: none within the budget
-    Candidate candidate;        // the relaxed pipeline of this price
-    std::int64_t work = 0;      // transitions
+    double price = kInfinity;  // no pipeline of p stages is cheaper; infinity: none within the budget
+    Candidate candidate;       // the relaxed pipeline of this price
+    std::int64_t work = 0;     // transitions
   };
   /// The cheapest relaxed pipeline of exactly p stages among those that cost at most `budget`.
   [[nodiscard]] Priced cheapest(const Sheet& sheet, int p, double budget) const;

@@ -212,17 +212,20 @@ bool models_the_split(const Problem& problem, const Plan& plan) {
 }
 
 void add_notes(const Problem& problem, Plan& plan) {
-  plan.notes.push_back("schedules: the best of the job's for each pipeline of the fastest 1F1B plans; devices and degrees "
-                       "are those of the 1F1B search, and the layers too unless chunks ask for others");
-  plan.notes.push_back("lower bound: the work of the batch over the best rates of all devices, valid under every "
-                       "schedule; how near this plan is to the best one is not proved beyond it");
+  plan.notes.push_back(
+      "schedules: the best of the job's for each pipeline of the fastest 1F1B plans; devices and degrees "
+      "are those of the 1F1B search, and the layers too unless chunks ask for others");
+  plan.notes.push_back(
+      "lower bound: the work of the batch over the best rates of all devices, valid under every "
+      "schedule; how near this plan is to the best one is not proved beyond it");
   const bool split = std::any_of(plan.pipelines.begin(), plan.pipelines.end(), [](const PipelinePlan& pipeline) {
     return schedule_family(pipeline.schedule).backward == BackwardOps::Split;
   });
   if (split) plan.notes.push_back("activations are counted until the weight gradient, more than a framework may keep");
   if (models_the_split(problem, plan)) {
-    plan.notes.push_back("weight gradients: no profile states them all; the others take half of a matrix product's "
-                         "backward, and all of the embedding's");
+    plan.notes.push_back(
+        "weight gradients: no profile states them all; the others take half of a matrix product's "
+        "backward, and all of the embedding's");
   }
   for (std::size_t p = 0; p < plan.pipelines.size(); ++p) {
     const PipelinePlan& pipeline = plan.pipelines[p];
@@ -250,16 +253,16 @@ Problem with_more_memory(const Problem& problem) {
 }  // namespace
 
 bool asks_for_other_schedules(const Job& job) {
-  return std::any_of(job.schedules.begin(), job.schedules.end(), [](const std::string& name) { return name != "1f1b"; });
+  return std::any_of(job.schedules.begin(), job.schedules.end(),
+                     [](const std::string& name) { return name != "1f1b"; });
 }
 
 std::vector<Plan> with_best_schedules(const Problem& problem, const Plan& plan, std::int64_t& fits) {
   std::vector<Plan> plans;
   for (const Stepping stepping : {Stepping::Synchronous, Stepping::Asynchronous}) {
     const auto& names = problem.job.schedules;
-    const bool asked = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-      return schedule_family(name).stepping == stepping;
-    });
+    const bool asked = std::any_of(names.begin(), names.end(),
+                                   [&](const std::string& name) { return schedule_family(name).stepping == stepping; });
     if (!asked) continue;
     std::optional<Plan> better = Splitter(problem, plan, stepping, fits).run();
     if (better) plans.push_back(std::move(*better));
@@ -299,7 +302,8 @@ ScheduledSearch find_scheduled_plan(const Problem& problem, const SearchOptions&
   sort_by_time(result.plans);
   PlanShapes seen;
   std::erase_if(result.plans, [&](const Plan& plan) { return !seen.insert(shape_of(plan)).second; });
-  if (result.plans.size() > static_cast<std::size_t>(options.top)) result.plans.resize(static_cast<std::size_t>(options.top));
+  if (result.plans.size() > static_cast<std::size_t>(options.top))
+    result.plans.resize(static_cast<std::size_t>(options.top));
   return found;
 }
 

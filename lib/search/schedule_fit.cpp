@@ -153,9 +153,9 @@ std::optional<PipelinePlan> fit_in_flight(const Problem& problem, const Pipeline
 }
 
 LayerTime layer_time(const Problem& problem, const PipelinePlan& pipeline, const StagePlan& stage, int layer) {
-  const LayerCost& cost = problem.costs.at(stage.node_group, stage.tensor_parallel,
-                                           pipeline.micro_batch / stage.data_parallel,
-                                           problem.model.layers[static_cast<std::size_t>(layer)]);
+  const LayerCost& cost =
+      problem.costs.at(stage.node_group, stage.tensor_parallel, pipeline.micro_batch / stage.data_parallel,
+                       problem.model.layers[static_cast<std::size_t>(layer)]);
   return {problem.model.kind_of(layer).name, cost.forward, cost.backward - cost.weight_gradient, cost.weight_gradient};
 }
 
@@ -174,7 +174,8 @@ OctoProblem octopipe_problem(const Problem& problem, const PipelinePlan& pipelin
       if (total(layers.back()) < total(octo.layers[at])) octo.layers[at] = layers.back();
     }
     if (s > 0) {
-      octo.link = std::max(octo.link, link_time(problem, pipeline.stages[s - 1], pipeline.stages[s], pipeline.micro_batch));
+      octo.link =
+          std::max(octo.link, link_time(problem, pipeline.stages[s - 1], pipeline.stages[s], pipeline.micro_batch));
     }
   }
   return octo;
@@ -188,8 +189,8 @@ double activation_room(const Problem& problem, const PipelinePlan& pipeline) {
     const StageBase base = stage_base(problem, part_query(pipeline, stage, all));
     const double stages = static_cast<double>(pipeline.stages.size());
     const double states = (base.memory.parameters + base.memory.gradients + base.memory.optimizer).value() / stages;
-    const double room = problem.capacity(stage.node_group).value() - states - base.memory.other.value() -
-                        base.memory.workspace.value();
+    const double room =
+        problem.capacity(stage.node_group).value() - states - base.memory.other.value() - base.memory.workspace.value();
     least = std::min(least, room / std::max(1.0, base.saved.value() / problem.model.block_count()));
   }
   return least;
@@ -287,9 +288,7 @@ void add_variants(const Problem& problem, const PipelinePlan& plan, const Schedu
       if (stages > 1) add_dealt(2);
       break;
     case Arrangement::TwoWay:
-    case Arrangement::Ring:
-      add(add_replicas(plan, family.arrangement));
-      break;
+    case Arrangement::Ring: add(add_replicas(plan, family.arrangement)); break;
     case Arrangement::Free:
       if (stages > 1) variants.push_back({plan, true});
       break;

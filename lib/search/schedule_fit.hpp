@@ -12,11 +12,11 @@ namespace hpplan {
 /// them are not.
 struct ScheduleVariant {
   PipelinePlan skeleton;
-  bool is_costly = false;   // takes long to fit: tried only where it may decide
+  bool is_costly = false;  // takes long to fit: tried only where it may decide
 };
 
-/// All ways to run `pipeline` (devices, degrees, layers and micro-batch size as they are) under the families of the job.
-/// Families that need chunks are laid out as the stages' layers allow, and with the layers dealt anew.
+/// All ways to run `pipeline` (devices, degrees, layers and micro-batch size as they are) under the families of the
+/// job. Families that need chunks are laid out as the stages' layers allow, and with the layers dealt anew.
 [[nodiscard]] std::vector<ScheduleVariant> schedule_variants(const Problem& problem, const PipelinePlan& pipeline);
 
 /// The variant with `micro_batches` micro-batches and the least recomputation that we find to fit every device, with

@@ -35,7 +35,7 @@ constexpr std::size_t kPureKept = 4;
 struct Shape {
   int variant = 0;
   int devices = 0;
-  double model_time = 0.0;   // of one micro-batch through all layers, as if cut into single layers
+  double model_time = 0.0;  // of one micro-batch through all layers, as if cut into single layers
 };
 
 /// Equal stages next to each other.
@@ -49,7 +49,7 @@ struct Layout {
   int micro_batch = 1;
   int pipelines = 1;
   std::vector<Segment> segments;
-  double estimate = 0.0;     // seconds; little more than the ideal time and the fill
+  double estimate = 0.0;  // seconds; little more than the ideal time and the fill
 };
 
 class SimplePlanSearch {
@@ -62,7 +62,8 @@ class SimplePlanSearch {
     }
     add_alike();
     add_by_type();
-    std::stable_sort(scored_.begin(), scored_.end(), [](const SimplePlan& a, const SimplePlan& b) { return a.time < b.time; });
+    std::stable_sort(scored_.begin(), scored_.end(),
+                     [](const SimplePlan& a, const SimplePlan& b) { return a.time < b.time; });
     std::vector<SimplePlan> plans;
     std::set<std::vector<Candidate>> seen;
     for (SimplePlan& scored : scored_) {
@@ -72,7 +73,7 @@ class SimplePlanSearch {
   }
 
  private:
-  using Shapes = std::vector<std::vector<Shape>>;   // by node group
+  using Shapes = std::vector<std::vector<Shape>>;  // by node group
 
   [[nodiscard]] std::size_t groups() const { return problem_.cluster.node_groups.size(); }
   [[nodiscard]] int layers() const { return problem_.model.layer_count(); }
@@ -97,12 +98,14 @@ class SimplePlanSearch {
         ++fitting;
       }
       if (fitting == 0) continue;
-      shapes[static_cast<std::size_t>(port.group)].push_back({static_cast<int>(v), port.devices, sum / fitting * layers()});
+      shapes[static_cast<std::size_t>(port.group)].push_back(
+          {static_cast<int>(v), port.devices, sum / fitting * layers()});
     }
     shapes_.emplace_back(micro_batch, std::move(shapes));
   }
 
-  /// Numbers of pipelines to try, from `least` on: 1, 2, 3, 4, 6, 8, 12, 16, .. and the divisors of the groups' node counts.
+  /// Numbers of pipelines to try, from `least` on: 1, 2, 3, 4, 6, 8, 12, 16, .. and the divisors of the groups' node
+  /// counts.
   [[nodiscard]] std::vector<int> pipeline_counts(int least) const {
     const int most = std::min(tables_.space().max_pipelines, problem_.job.global_batch);
     std::set<int> counts;
@@ -117,7 +120,8 @@ class SimplePlanSearch {
     }
     counts.insert(least);
     std::vector<int> list;
-    std::copy_if(counts.begin(), counts.end(), std::back_inserter(list), [&](int p) { return p >= least && p <= most; });
+    std::copy_if(counts.begin(), counts.end(), std::back_inserter(list),
+                 [&](int p) { return p >= least && p <= most; });
     return list;
   }
 
@@ -133,8 +137,8 @@ class SimplePlanSearch {
       rate += segment.stages / segment.shape.model_time;
       stages += segment.stages;
     }
-    const double micro_batches = std::max(1.0, problem_.job.global_batch / static_cast<double>(layout.pipelines) /
-                                                   layout.micro_batch);
+    const double micro_batches =
+        std::max(1.0, problem_.job.global_batch / static_cast<double>(layout.pipelines) / layout.micro_batch);
     return (micro_batches + stages - 1) / rate;
   }
 
@@ -198,8 +202,8 @@ class SimplePlanSearch {
     layouts.push_back(std::move(used));
   }
 
-  /// Orders of the segments along a pipeline. A first segment that also ends the pipeline gives its last stage to the end:
-  /// the head is the dearest layer, and the deepest memory is needed in front.
+  /// Orders of the segments along a pipeline. A first segment that also ends the pipeline gives its last stage to the
+  /// end: the head is the dearest layer, and the deepest memory is needed in front.
   [[nodiscard]] std::vector<std::vector<Segment>> orders(const Layout& layout) const {
     std::vector<std::size_t> order(layout.segments.size());
     std::iota(order.begin(), order.end(), 0);
@@ -251,7 +255,8 @@ class SimplePlanSearch {
       }
       evaluated += fits ? 1 : 0;
     }
-    std::stable_sort(found.begin(), found.end(), [](const SimplePlan& a, const SimplePlan& b) { return a.time < b.time; });
+    std::stable_sort(found.begin(), found.end(),
+                     [](const SimplePlan& a, const SimplePlan& b) { return a.time < b.time; });
     if (found.size() > kKept) found.resize(kKept);
     scored_.insert(scored_.end(), found.begin(), found.end());
   }
@@ -281,10 +286,10 @@ class SimplePlanSearch {
   struct Pure {
     Candidate candidate;
     int pipelines = 1;
-    double bottleneck = 0.0;   // seconds per micro-batch
-    double fill = 0.0;         // seconds before and after the steady state
-    int on_node = 1;           // replicas of a layer on one node
-    double tail = 0.0;         // seconds after it, in a plan of so many pipelines as are being looked at
+    double bottleneck = 0.0;  // seconds per micro-batch
+    double fill = 0.0;        // seconds before and after the steady state
+    int on_node = 1;          // replicas of a layer on one node
+    double tail = 0.0;        // seconds after it, in a plan of so many pipelines as are being looked at
     /// Samples by `time`.
     [[nodiscard]] double samples(double time) const {
       return std::max(0.0, std::floor((time - tail - fill) / bottleneck)) * pipelines * candidate.micro_batch;
@@ -294,7 +299,7 @@ class SimplePlanSearch {
   using PureOptions = std::vector<Pure>;
 
   void add_by_type() {
-    std::vector<std::vector<PureOptions>> pure;   // by group; the last of each leaves the group out
+    std::vector<std::vector<PureOptions>> pure;  // by group; the last of each leaves the group out
     for (std::size_t g = 0; g < groups(); ++g) {
       pure.push_back(pure_options(g));
       pure.back().push_back({});
@@ -302,8 +307,9 @@ class SimplePlanSearch {
     std::vector<SimplePlan> found;
     std::vector<const PureOptions*> chosen;
     choose_pure(pure, chosen, found);
-    std::stable_sort(found.begin(), found.end(), [](const SimplePlan& a, const SimplePlan& b) { return a.time < b.time; });
-    std::map<std::size_t, std::size_t> kept;   // by number of pipelines
+    std::stable_sort(found.begin(), found.end(),
+                     [](const SimplePlan& a, const SimplePlan& b) { return a.time < b.time; });
+    std::map<std::size_t, std::size_t> kept;  // by number of pipelines
     for (SimplePlan& plan : found) {
       if (kept[plan.pipelines.size()]++ < kPureKept) scored_.push_back(std::move(plan));
     }
@@ -330,7 +336,8 @@ class SimplePlanSearch {
   }
 
   /// The plan of the groups' best options by the time at which all together finish the batch.
-  ///   on_node   replicas of a layer on each node, the same everywhere, so that the gradient sync reduces inside the nodes
+  ///   on_node   replicas of a layer on each node, the same everywhere, so that the gradient sync reduces inside the
+  ///   nodes
   ///             first; 0: any, the sync is one ring
   [[nodiscard]] std::optional<SimplePlan> share_batch(const std::vector<const PureOptions*>& chosen, int on_node) {
     tables_.check_stop();
@@ -416,7 +423,7 @@ class SimplePlanSearch {
       std::stable_sort(layouts.begin(), layouts.end(),
                        [](const Layout& a, const Layout& b) { return a.estimate < b.estimate; });
       PureOptions options;
-      std::map<int, std::size_t> known;   // by replicas on a node
+      std::map<int, std::size_t> known;  // by replicas on a node
       for (const Layout& layout : layouts) {
         const Variant& variant = tables_.stages(layout.micro_batch)
                                      .variants()[static_cast<std::size_t>(layout.segments.front().shape.variant)];
@@ -431,8 +438,8 @@ class SimplePlanSearch {
         const double whole = timer_of(cut->pipeline).time(micro_batches);
         if (whole == kInfinity) continue;
         ++known[on_node];
-        options.push_back({cut->pipeline, pipelines, cut->slowest,
-                           std::max(0.0, whole - micro_batches * cut->slowest), on_node, 0.0});
+        options.push_back({cut->pipeline, pipelines, cut->slowest, std::max(0.0, whole - micro_batches * cut->slowest),
+                           on_node, 0.0});
       }
       if (!options.empty()) all.push_back(std::move(options));
     }
@@ -441,14 +448,12 @@ class SimplePlanSearch {
 
   SearchTables& tables_;
   const Problem& problem_;
-  std::vector<std::pair<int, Shapes>> shapes_;   // by micro-batch size
+  std::vector<std::pair<int, Shapes>> shapes_;  // by micro-batch size
   std::vector<SimplePlan> scored_;
 };
 
 }  // namespace
 
-std::vector<SimplePlan> simple_plans(SearchTables& tables) {
-  return SimplePlanSearch(tables).run();
-}
+std::vector<SimplePlan> simple_plans(SearchTables& tables) { return SimplePlanSearch(tables).run(); }
 
 }  // namespace hpplan

@@ -8,7 +8,7 @@ namespace hpplan {
 
 /// Pipelines that together make a plan, in theory.
 struct SimplePlan {
-  double time = kInfinity;   // 1F1B over the best links, and the sync and optimizer time that the stages need at least
+  double time = kInfinity;  // 1F1B over the best links, and the sync and optimizer time that the stages need at least
   std::vector<Candidate> pipelines;
 };
 

@@ -92,7 +92,7 @@ bool space_is_countable(const Problem& problem) {
   for (int g = 0; g < problem.cluster.group_count(); ++g) {
     const std::vector<int> sizes = port_sizes(problem, g);
     const int unit = std::accumulate(sizes.begin(), sizes.end(), 0, std::gcd<int, int>);
-    if (unit > 0) indices *= 2.0 * problem.places.device_count(g) / unit + 1.0;   // as ResourceSpace lays them out
+    if (unit > 0) indices *= 2.0 * problem.places.device_count(g) / unit + 1.0;  // as ResourceSpace lays them out
   }
   return indices <= kMostIndices;
 }

@@ -41,11 +41,11 @@ class ResourceSpace {
   [[nodiscard]] int groups() const { return static_cast<int>(limits_.size()); }
   /// Index of the vector that has `devices` of `group` only.
   [[nodiscard]] int step(int group, int devices) const;
-  [[nodiscard]] int count(int index, int group) const;       // devices of `group`
-  [[nodiscard]] bool contains(int outer, int inner) const;   // inner <= outer in every group; both valid
+  [[nodiscard]] int count(int index, int group) const;      // devices of `group`
+  [[nodiscard]] bool contains(int outer, int inner) const;  // inner <= outer in every group; both valid
 
  private:
-  std::vector<int> limits_;    // in units
+  std::vector<int> limits_;  // in units
   std::vector<int> units_;
   std::vector<int> radices_;
   std::vector<int> strides_;
@@ -56,10 +56,10 @@ class ResourceSpace {
 
 /// The search space S of problem.md 3, cut by the job's constraints.
 struct Space {
-  std::vector<Port> ports;                    // ascending
-  std::vector<std::vector<Split>> splits;     // per port, ascending in tensor_parallel
+  std::vector<Port> ports;                 // ascending
+  std::vector<std::vector<Split>> splits;  // per port, ascending in tensor_parallel
   ResourceSpace resources;
-  int coarseness = 1;                         // every port is a multiple of this
+  int coarseness = 1;  // every port is a multiple of this
   int max_stages = 1;
   int max_pipelines = 1;
 

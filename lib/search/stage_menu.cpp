@@ -37,8 +37,8 @@ double stage_tail(SearchTables& tables, int micro_batch, const CandidateStage& s
                   bool spread) {
   const StageTable& stages = tables.stages(micro_batch);
   return tail_of(tables.problem(), stages, tables.space().ports[static_cast<std::size_t>(stage.port)],
-                 stages.variant_of(stage.port, stage.split),
-                 tables.ranges().of(stage.layers.first, stage.layers.last), pipelines, spread);
+                 stages.variant_of(stage.port, stage.split), tables.ranges().of(stage.layers.first, stage.layers.last),
+                 pipelines, spread);
 }
 
 double pipeline_tail(SearchTables& tables, const Candidate& pipeline, PipelineCount pipelines, bool spread) {

@@ -19,9 +19,9 @@ struct PipelineCount {
 /// One way to run a stage. `tail` is time that any plan with this stage spends after its pipelines: the stage's own
 /// share of the gradient sync and its optimizer, both lower bounds.
 struct MenuOption {
-  double time = 0.0;   // F + B of one micro-batch, seconds
+  double time = 0.0;  // F + B of one micro-batch, seconds
   double tail = 0.0;
-  int variant = 0;     // of the stage table
+  int variant = 0;  // of the stage table
 };
 
 /// Least time that any plan of so many pipelines spends after them because of this stage.

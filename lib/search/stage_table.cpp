@@ -9,7 +9,8 @@
 
 namespace hpplan {
 
-RangeClasses::RangeClasses(const ModelSpec& model, const std::vector<LayerRange>& spans) : layers_(model.layer_count()) {
+RangeClasses::RangeClasses(const ModelSpec& model, const std::vector<LayerRange>& spans)
+    : layers_(model.layer_count()) {
   classes_.assign(static_cast<std::size_t>((layers_ + 1) * (layers_ + 1)), -1);
   std::map<std::vector<int>, int> known;
   for (int first = 0; first < layers_; ++first) {
@@ -30,7 +31,8 @@ RangeClasses::RangeClasses(const ModelSpec& model, const std::vector<LayerRange>
 }
 
 StageRows::StageRows(const Problem& problem, int max_in_flight, int threads)
-    : problem_(&problem), ranges_(problem.model, problem.places.spans()), max_in_flight_(max_in_flight), threads_(threads) {}
+    : problem_(&problem), ranges_(problem.model, problem.places.spans()), max_in_flight_(max_in_flight),
+      threads_(threads) {}
 
 std::vector<const StageRow*> StageRows::rows(const std::vector<StageKey>& keys) {
   std::vector<std::pair<const StageKey*, std::unique_ptr<StageRow>*>> missing;
@@ -38,9 +40,8 @@ std::vector<const StageRow*> StageRows::rows(const std::vector<StageKey>& keys) 
     const auto [place, added] = rows_.try_emplace(key);
     if (added) missing.emplace_back(&place->first, &place->second);
   }
-  for_each_index(missing.size(), threads_, [&](std::size_t i) {
-    *missing[i].second = std::make_unique<StageRow>(compute(*missing[i].first));
-  });
+  for_each_index(missing.size(), threads_,
+                 [&](std::size_t i) { *missing[i].second = std::make_unique<StageRow>(compute(*missing[i].first)); });
   std::vector<const StageRow*> found;
   found.reserve(keys.size());
   for (const StageKey& key : keys) found.push_back(rows_.at(key).get());
@@ -58,21 +59,23 @@ StageRow StageRows::compute(const StageKey& key) const {
   const Bytes capacity = problem_->capacity(key.group);
   for (int c = 0; c < ranges_.count(); ++c) {
     const auto cell = static_cast<std::size_t>(c);
-    const StageQuery query{key.group, key.tensor_parallel, key.sharding, key.samples * key.sharding, ranges_.example(c), 1};
+    const StageQuery query{key.group, key.tensor_parallel, key.sharding, key.samples * key.sharding, ranges_.example(c),
+                           1};
     const StageBase stage = stage_base(*problem_, query);
     row.forward[cell] = stage.forward.value();
-    row.optimizer[cell] = optimizer_time(*problem_, key.group, key.tensor_parallel, key.sharding, stage.parameters).value();
+    row.optimizer[cell] =
+        optimizer_time(*problem_, key.group, key.tensor_parallel, key.sharding, stage.parameters).value();
     for (int layer = query.layers.first; layer < query.layers.last; ++layer) {
       const bool tied_head = model.tied_embeddings && layer == model.layer_count() - 1;
       if (tied_head && query.layers.first == 0) continue;
       row.held[cell] += Bytes{layer_gradient_bytes(model, tied_head ? 0 : layer).count() / key.tensor_parallel};
     }
-    if (!problem_->places.may_hold(key.group, query.layers)) continue;   // as if it did not fit
+    if (!problem_->places.may_hold(key.group, query.layers)) continue;  // as if it did not fit
     const std::vector<RecomputeItem> items = recompute_items(*problem_, query);
     for (int w = 1; w <= max_in_flight_; ++w) {
       const Bytes excess = stage.memory.total() + stage.saved * (w - 1) - capacity;
       const auto selection = cheapest_recompute(items, w, excess);
-      if (!selection) break;   // deeper pipelines hold more
+      if (!selection) break;  // deeper pipelines hold more
       row.backward[cell * static_cast<std::size_t>(max_in_flight_) + static_cast<std::size_t>(w) - 1] =
           (stage.backward + selection->extra).value();
     }

@@ -41,18 +41,18 @@ struct Variant {
 
 /// Results of one way to split a stage, for every range class and in-flight depth.
 struct StageRow {
-  std::vector<double> forward;     // [range class], seconds of one micro-batch
-  std::vector<double> backward;    // [range class][in flight - 1]; infinity where it does not fit
-  std::vector<double> optimizer;   // [range class]
-  std::vector<Bytes> held;         // [range class]: gradient bytes on one device, the sum of floor(layer bytes / TP)
+  std::vector<double> forward;    // [range class], seconds of one micro-batch
+  std::vector<double> backward;   // [range class][in flight - 1]; infinity where it does not fit
+  std::vector<double> optimizer;  // [range class]
+  std::vector<Bytes> held;        // [range class]: gradient bytes on one device, the sum of floor(layer bytes / TP)
 };
 
 /// Everything that a StageRow depends on, beside the problem.
 struct StageKey {
   int group = 0;
   int tensor_parallel = 1;
-  int samples = 1;                 // per DP replica
-  int sharding = 1;                // DP degree that divides the optimizer states; 1 when they are not sharded
+  int samples = 1;   // per DP replica
+  int sharding = 1;  // DP degree that divides the optimizer states; 1 when they are not sharded
 
   friend auto operator<=>(const StageKey&, const StageKey&) = default;
 };

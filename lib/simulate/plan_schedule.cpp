@@ -24,7 +24,9 @@ std::vector<PartPlace> parts_by_layer(const PipelinePlan& pipeline) {
     }
   }
   const auto first = [&](const PartPlace& part) {
-    return pipeline.stages[static_cast<std::size_t>(part.device)].chunks[static_cast<std::size_t>(part.chunk)].layers.first;
+    return pipeline.stages[static_cast<std::size_t>(part.device)]
+        .chunks[static_cast<std::size_t>(part.chunk)]
+        .layers.first;
   };
   std::sort(parts.begin(), parts.end(), [&](const PartPlace& a, const PartPlace& b) { return first(a) < first(b); });
   return parts;
@@ -55,9 +57,10 @@ void check_chunk_counts(const PipelinePlan& pipeline) {
   for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
     const int found = static_cast<int>(pipeline.stages[s].chunks.size());
     if (found == count || (arrangement == Arrangement::Free && found > 0)) continue;
-    refuse_schedule(concat("stages[", s, "].chunks"), concat(found, " chunks"),
-                    concat(pipeline.schedule, arrangement == Arrangement::Free ? " needs at least 1 on every stage"
-                                                                               : concat(" runs ", count, " per stage here")));
+    refuse_schedule(
+        concat("stages[", s, "].chunks"), concat(found, " chunks"),
+        concat(pipeline.schedule, arrangement == Arrangement::Free ? " needs at least 1 on every stage"
+                                                                   : concat(" runs ", count, " per stage here")));
   }
 }
 

@@ -24,7 +24,7 @@ using Holdings = std::vector<std::vector<int>>;
 
 /// A pipeline of a plan, run. Lists are per stage.
 struct PlannedRun {
-  PipelineSimulation simulation;   // of one step; asynchronous: of its micro-batches in the middle of a long run
+  PipelineSimulation simulation;  // of one step; asynchronous: of its micro-batches in the middle of a long run
   std::vector<Holdings> holdings;
   std::vector<int> drift;
   std::vector<int> weight_copies;

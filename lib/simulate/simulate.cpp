@@ -11,10 +11,8 @@ namespace hpplan {
 
 const char* to_text(LinkSemantics links) {
   switch (links) {
-    case LinkSemantics::Asynchronous:
-      return "asynchronous";
-    case LinkSemantics::Blocking:
-      return "blocking";
+    case LinkSemantics::Asynchronous: return "asynchronous";
+    case LinkSemantics::Blocking: return "blocking";
   }
   return "";
 }
@@ -205,16 +203,11 @@ class Runner {
 double activation_change(const Schedule& schedule, const Op& op) {
   const double size = schedule.stage(op.stage).activation;
   switch (op.kind) {
-    case OpKind::Forward:
-      return size;
-    case OpKind::Backward:
-      return -size;
-    case OpKind::BackwardInput:
-      return -size * (1.0 - schedule.weight_gradient_memory);
-    case OpKind::WeightGradient:
-      return -size * schedule.weight_gradient_memory;
-    case OpKind::Update:
-      return 0.0;
+    case OpKind::Forward: return size;
+    case OpKind::Backward: return -size;
+    case OpKind::BackwardInput: return -size * (1.0 - schedule.weight_gradient_memory);
+    case OpKind::WeightGradient: return -size * schedule.weight_gradient_memory;
+    case OpKind::Update: return 0.0;
   }
   return 0.0;
 }

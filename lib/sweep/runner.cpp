@@ -4,14 +4,15 @@
 #include <condition_variable>
 #include <cstring>
 #include <exception>
-#include <fcntl.h>
 #include <map>
 #include <mutex>
+#include <thread>
+#include <utility>
+
+#include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <thread>
 #include <unistd.h>
-#include <utility>
 
 #include "base/diagnostic.hpp"
 #include "base/for_each_index.hpp"
@@ -87,8 +88,9 @@ class ResultsFile {
     std::size_t written = 0;
     while (written < text.size()) {
       const char* const rest = text.data() + written;
-      const ssize_t count = is_file_ ? ::pwrite(descriptor_, rest, text.size() - written, static_cast<off_t>(length_ + written))
-                                     : ::write(descriptor_, rest, text.size() - written);
+      const ssize_t count =
+          is_file_ ? ::pwrite(descriptor_, rest, text.size() - written, static_cast<off_t>(length_ + written))
+                   : ::write(descriptor_, rest, text.size() - written);
       if (count < 0 && errno == EINTR) continue;
       if (count < 0) fail();
       written += static_cast<std::size_t>(count);
@@ -99,7 +101,9 @@ class ResultsFile {
   }
 
  private:
-  [[noreturn]] void fail() { refuse(path_, concat("cannot be written: ", std::strerror(errno)), "free some space, then run the sweep again"); }
+  [[noreturn]] void fail() {
+    refuse(path_, concat("cannot be written: ", std::strerror(errno)), "free some space, then run the sweep again");
+  }
 
   std::string path_;
   bool is_file_ = true;
@@ -110,8 +114,8 @@ class ResultsFile {
 
 /// Points with the same problem, in order of their first.
 struct Problems {
-  std::vector<std::vector<int>> points;     // by problem
-  std::vector<std::string> fingerprints;    // by point; "" for broken inputs
+  std::vector<std::vector<int>> points;   // by problem
+  std::vector<std::string> fingerprints;  // by point; "" for broken inputs
 };
 
 /// A point whose inputs cannot be read is a problem of its own: planning it says what is wrong.
@@ -148,16 +152,18 @@ std::map<int, SweepOutcome> known_outcomes(const std::vector<SweepLine>& lines, 
     const SweepLine& line = lines[i];
     const bool exists = line.index >= 0 && static_cast<std::size_t>(line.index) < points.size();
     if (!exists || points[static_cast<std::size_t>(line.index)].settings != line.settings) {
-      throw InputError(Diagnostic{file, static_cast<int>(i) + 1, 1, "",
-                                  concat("point ", line.index, " (", described(line.settings), ") is not one of this sweep"),
-                                  "give another --out, or the specification that this file belongs to"});
+      throw InputError(
+          Diagnostic{file, static_cast<int>(i) + 1, 1, "",
+                     concat("point ", line.index, " (", described(line.settings), ") is not one of this sweep"),
+                     "give another --out, or the specification that this file belongs to"});
     }
     if (problems.fingerprints[static_cast<std::size_t>(line.index)] != line.problem) {
-      throw InputError(Diagnostic{file, static_cast<int>(i) + 1, 1, "",
-                                  concat("point ", line.index, " (", described(line.settings), ") was planned from other inputs"),
-                                  line.outcome.status == SweepStatus::Broken
-                                      ? "it was broken; --retry-broken plans it again"
-                                      : "give another --out, or remove the lines of inputs that changed"});
+      throw InputError(
+          Diagnostic{file, static_cast<int>(i) + 1, 1, "",
+                     concat("point ", line.index, " (", described(line.settings), ") was planned from other inputs"),
+                     line.outcome.status == SweepStatus::Broken
+                         ? "it was broken; --retry-broken plans it again"
+                         : "give another --out, or remove the lines of inputs that changed"});
     }
     if (!known.emplace(line.index, line.outcome).second) {
       throw InputError(Diagnostic{file, static_cast<int>(i) + 1, 1, "", concat("point ", line.index, " has two lines"),
@@ -277,7 +283,8 @@ SweepSummary run_sweep(const std::vector<SweepPoint>& points, const SweepRunOpti
   SweepSummary summary;
   std::vector<SweepLine> earlier = file.read_whole_lines();
   if (options.retry_broken) {
-    summary.retried = std::erase_if(earlier, [](const SweepLine& line) { return line.outcome.status == SweepStatus::Broken; });
+    summary.retried =
+        std::erase_if(earlier, [](const SweepLine& line) { return line.outcome.status == SweepStatus::Broken; });
   }
   const std::map<int, SweepOutcome> known = known_outcomes(earlier, points, problems, options.results);
   if (summary.retried > 0) {

@@ -15,7 +15,7 @@ struct SweepShard {
 };
 
 struct SweepRunOptions {
-  std::string results;        // file that lines are appended to; "-": standard output
+  std::string results;  // file that lines are appended to; "-": standard output
   SweepShard shard;
   int threads = 1;
   /// Key of the problem behind a point: equal keys are planned once. It may throw InputError for a broken input.
@@ -28,21 +28,20 @@ struct SweepRunOptions {
 };
 
 struct SweepSummary {
-  std::size_t points = 0;      // of this shard
-  std::size_t kept = 0;        // lines that an earlier run had written
-  std::size_t retried = 0;     // lines of broken points that were taken out
-  std::size_t computed = 0;    // problems planned now
-  std::size_t planned = 0;     // lines of the whole file by status
+  std::size_t points = 0;    // of this shard
+  std::size_t kept = 0;      // lines that an earlier run had written
+  std::size_t retried = 0;   // lines of broken points that were taken out
+  std::size_t computed = 0;  // problems planned now
+  std::size_t planned = 0;   // lines of the whole file by status
   std::size_t infeasible = 0;
   std::size_t broken = 0;
 };
 
 /// Runs what is left of a sweep. A problem counts as done when its lines are appended whole and flushed to the disk, so
 /// that a run that is killed at any moment loses nothing but problems in work, and one started again writes no line
-/// twice: a torn last line is cut off, and finished points are skipped. Lines that are taken out go in one step. The order of lines is that of
-/// completion; their content does not depend on threads, shards or interruptions.
-/// Equal problems go to the same shard.
-/// Errors: a file with lines of another sweep; a file that another run is writing.
+/// twice: a torn last line is cut off, and finished points are skipped. Lines that are taken out go in one step. The
+/// order of lines is that of completion; their content does not depend on threads, shards or interruptions. Equal
+/// problems go to the same shard. Errors: a file with lines of another sweep; a file that another run is writing.
 [[nodiscard]] SweepSummary run_sweep(const std::vector<SweepPoint>& points, const SweepRunOptions& options);
 
 }  // namespace hpplan

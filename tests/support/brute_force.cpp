@@ -30,7 +30,7 @@ struct Seat {
   [[nodiscard]] std::pair<int, int> shape() const { return {group, devices}; }
 };
 
-using Layout = std::vector<std::vector<Seat>>;   // [pipeline][stage]
+using Layout = std::vector<std::vector<Seat>>;  // [pipeline][stage]
 
 struct Degrees {
   int tensor_parallel = 1;
@@ -42,7 +42,7 @@ struct Filling {
   int micro_batch = 1;
   std::vector<LayerRange> layers;
   std::vector<Degrees> degrees;
-  std::vector<double> times;     // [m]: seconds of m micro-batches; infinity where a stage does not fit
+  std::vector<double> times;  // [m]: seconds of m micro-batches; infinity where a stage does not fit
   double optimizer = 0.0;
 };
 
@@ -125,12 +125,13 @@ class Stages {
   }
 
   double optimizer(const StageQuery& query) {
-    const auto key = std::tuple(query.group, query.tensor_parallel, query.data_parallel, query.layers.first,
-                                query.layers.last);
+    const auto key =
+        std::tuple(query.group, query.tensor_parallel, query.data_parallel, query.layers.first, query.layers.last);
     const auto [place, added] = optimizers_.try_emplace(key, 0.0);
     if (added) {
       place->second = optimizer_time(problem_, query.group, query.tensor_parallel, query.data_parallel,
-                                     stage_base(problem_, query).parameters).value();
+                                     stage_base(problem_, query).parameters)
+                          .value();
     }
     return place->second;
   }
@@ -141,7 +142,7 @@ class Stages {
     StageNumbers numbers{false, base.forward.value(), base.backward.value(), {}};
     const Bytes capacity = problem_.capacity(query.group);
     if (base.memory.total() <= capacity) {
-      numbers.fits = true;   // nothing recomputed: no choice is cheaper
+      numbers.fits = true;  // nothing recomputed: no choice is cheaper
       return numbers;
     }
     const std::vector<RecomputeItem> items = recompute_items(problem_, query);
@@ -229,7 +230,7 @@ class BruteForce {
     const CountLimit& pipelines = problem_.job.constraints.pipelines;
     const auto count = static_cast<int>(layout_.size());
     if (pipelines.max >= 0 && count >= pipelines.max) return;
-    if (count >= problem_.job.global_batch) return;   // each pipeline runs at least one sample
+    if (count >= problem_.job.global_batch) return;  // each pipeline runs at least one sample
     layout_.emplace_back();
     add_stage();
     layout_.pop_back();
@@ -330,7 +331,7 @@ class BruteForce {
     return list;
   }
 
-  using Signature = std::vector<std::tuple<int, int, bool>>;   // group, devices, on one node with the next
+  using Signature = std::vector<std::tuple<int, int, bool>>;  // group, devices, on one node with the next
 
   const std::vector<Filling>& fillings(const std::vector<Seat>& pipeline) {
     Signature signature;
@@ -376,7 +377,7 @@ class BruteForce {
     }
     const int first = s == 0 ? 0 : filling.layers.back().last;
     const int layers = problem_.model.layer_count();
-    const int after = static_cast<int>(pipeline.size() - s) - 1;   // stages that follow, one layer each at least
+    const int after = static_cast<int>(pipeline.size() - s) - 1;  // stages that follow, one layer each at least
     for (const Degrees& degrees : degrees_of(pipeline[s], filling.micro_batch)) {
       for (int last = after == 0 ? layers : first + 1; last <= layers - after; ++last) {
         if (!may_hold(pipeline[s], {first, last})) continue;
@@ -391,8 +392,12 @@ class BruteForce {
 
   [[nodiscard]] static StageQuery query_of(const Seat& seat, const Filling& filling, std::size_t s, int micro_batches) {
     const int in_flight = std::min(micro_batches, static_cast<int>(filling.layers.size() - s));
-    return {seat.group, filling.degrees[s].tensor_parallel, filling.degrees[s].data_parallel, filling.micro_batch,
-            filling.layers[s], in_flight};
+    return {seat.group,
+            filling.degrees[s].tensor_parallel,
+            filling.degrees[s].data_parallel,
+            filling.micro_batch,
+            filling.layers[s],
+            in_flight};
   }
 
   void add_times(const std::vector<Seat>& pipeline, const std::vector<double>& links, Filling& filling,
@@ -566,7 +571,7 @@ class BruteForce {
   const Problem& problem_;
   Stages stages_;
   const std::set<BruteForceShape>& excluded_;
-  std::vector<std::vector<int>> free_;   // [group][node]: devices left
+  std::vector<std::vector<int>> free_;  // [group][node]: devices left
   Layout layout_;
   std::map<Signature, std::vector<Filling>> fillings_;
   std::vector<const std::vector<Filling>*> lists_;

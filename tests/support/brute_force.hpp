@@ -13,15 +13,15 @@ namespace hpplan::testing {
 
 /// The optimum of a small problem, and how much was looked at to find it.
 struct BruteForceResult {
-  std::optional<Plan> plan;       // nothing: no plan is feasible
-  std::int64_t layouts = 0;       // sets of pipelines as placed on devices
-  std::int64_t scored = 0;        // plans whose gradient synchronisation was predicted
+  std::optional<Plan> plan;  // nothing: no plan is feasible
+  std::int64_t layouts = 0;  // sets of pipelines as placed on devices
+  std::int64_t scored = 0;   // plans whose gradient synchronisation was predicted
 
-  [[nodiscard]] double time() const;   // infinity: no plan is feasible
+  [[nodiscard]] double time() const;  // infinity: no plan is feasible
 };
 
 /// Pipelines without micro-batches and places: each stage as node group, devices, TP degree, first and last layer.
-using BruteForceShape = std::vector<std::vector<std::array<int, 5>>>;   // ascending
+using BruteForceShape = std::vector<std::vector<std::array<int, 5>>>;  // ascending
 [[nodiscard]] BruteForceShape brute_force_shape(const std::vector<PipelinePlan>& pipelines);
 
 /// Enumerates the search space of problem.md 3 and keeps the plan with the least iteration time. Shares no code with
@@ -36,7 +36,7 @@ using BruteForceShape = std::vector<std::vector<std::array<int, 5>>>;   // ascen
 struct BruteForceStage {
   double forward = 0.0;
   double backward = 0.0;
-  double link = 0.0;   // to the next stage, one way
+  double link = 0.0;  // to the next stage, one way
 };
 [[nodiscard]] double brute_force_makespan(const std::vector<BruteForceStage>& stages, int micro_batches);
 

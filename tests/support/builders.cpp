@@ -21,8 +21,8 @@ ClusterSpec cluster_of(const std::vector<GroupSpec>& specs) {
   cluster.digest = "cluster-digest";
   for (std::size_t g = 0; g < specs.size(); ++g) {
     const GroupSpec& spec = specs[g];
-    cluster.device_types.push_back({spec.name, spec.memory, FlopPerSecond{spec.peak_tflops * 1e12},
-                                    BytesPerSecond{spec.memory_GBps * 1e9}});
+    cluster.device_types.push_back(
+        {spec.name, spec.memory, FlopPerSecond{spec.peak_tflops * 1e12}, BytesPerSecond{spec.memory_GBps * 1e9}});
     NodeGroup group;
     group.name = spec.name;
     group.device_type = static_cast<int>(g);
@@ -167,9 +167,8 @@ Problem mixed_problem() {
 
 Plan mixed_plan(const Problem& problem) {
   // Layers: embedding 0, blocks 1..6, head 7. Pipeline 0: 2 devices of each type; pipeline 1: 2 fast, 1 slow.
-  std::vector<PipelinePlan> pipelines{
-      pipeline_of(problem, 2, 8, {{0, 0, 0, 2, 1, {0, 5}}, {1, 0, 0, 1, 2, {5, 8}}}),
-      pipeline_of(problem, 1, 8, {{0, 0, 2, 2, 1, {0, 6}}, {1, 0, 2, 1, 1, {6, 8}}})};
+  std::vector<PipelinePlan> pipelines{pipeline_of(problem, 2, 8, {{0, 0, 0, 2, 1, {0, 5}}, {1, 0, 0, 1, 2, {5, 8}}}),
+                                      pipeline_of(problem, 1, 8, {{0, 0, 2, 2, 1, {0, 6}}, {1, 0, 2, 1, 1, {6, 8}}})};
   pipelines[0].stages[0].recompute = {{{1, 3}, {"score", "softmax"}}};
   Plan plan = evaluate(problem, std::move(pipelines));
   plan.lower_bound = plan.iteration_time * 0.98;

@@ -15,7 +15,7 @@ struct GroupSpec {
   int devices_per_node = 4;
   Bytes memory{80LL << 30};
   double intra_GBps = 200.0;
-  double inter_GBps = 25.0;   // per node
+  double inter_GBps = 25.0;  // per node
   double intra_latency_s = 0.0;
   double inter_latency_s = 0.0;
   double peak_tflops = 100.0;
@@ -38,7 +38,7 @@ struct ModelShape {
   int sequence = 4;
   int vocabulary = 8;
   bool tied = false;
-  int heads = 0;              // 0: blocks have no attention, so that every TP degree is allowed
+  int heads = 0;  // 0: blocks have no attention, so that every TP degree is allowed
 };
 [[nodiscard]] ModelSpec model_of(const ModelShape& shape);
 

@@ -36,16 +36,11 @@ inline std::string mishandled(const Parse& parse, const std::string& text, const
 
 inline json to_json(const Reader& reader, const std::string& text) {
   switch (reader.kind()) {
-    case ValueKind::Null:
-      return nullptr;
-    case ValueKind::Boolean:
-      return reader.boolean();
-    case ValueKind::Integer:
-      return reader.integer(INT64_MIN, INT64_MAX);
-    case ValueKind::Real:
-      return reader.number();
-    case ValueKind::Text:
-      return reader.text();
+    case ValueKind::Null: return nullptr;
+    case ValueKind::Boolean: return reader.boolean();
+    case ValueKind::Integer: return reader.integer(INT64_MIN, INT64_MAX);
+    case ValueKind::Real: return reader.number();
+    case ValueKind::Text: return reader.text();
     case ValueKind::List: {
       json list = json::array();
       for (const Reader& item : reader.items()) list.push_back(to_json(item, text));
@@ -65,7 +60,8 @@ inline json as_json(const std::string& text) {
   return to_json(document.root(), text);
 }
 
-inline void collect_pointers(const json& value, const json::json_pointer& here, std::vector<json::json_pointer>& pointers) {
+inline void collect_pointers(const json& value, const json::json_pointer& here,
+                             std::vector<json::json_pointer>& pointers) {
   if (!here.empty()) pointers.push_back(here);
   if (value.is_object()) {
     for (const auto& [key, child] : value.items()) collect_pointers(child, here / key, pointers);

@@ -14,10 +14,10 @@ namespace hpplan::testing {
 struct PlanShape {
   int pipelines = 1;
   bool equal_pipelines = true;
-  bool equal_degrees = true;         // one TP and DP degree for all stages
-  bool equal_devices = false;        // TP may differ, devices per stage may not
-  bool equal_micro_batch = true;     // per replica
-  bool whole_layer_recompute = true; // otherwise attention core and feed-forward part too
+  bool equal_degrees = true;          // one TP and DP degree for all stages
+  bool equal_devices = false;         // TP may differ, devices per stage may not
+  bool equal_micro_batch = true;      // per replica
+  bool whole_layer_recompute = true;  // otherwise attention core and feed-forward part too
   bool recompute = true;
 };
 
@@ -41,7 +41,8 @@ inline ClusterSpec flat_cluster(int nodes) {
 /// Random decisions over `cluster`, whose devices are taken in rank order, each stage starting on a fresh node.
 class PlanMaker {
  public:
-  PlanMaker(const ModelSpec& model, const ClusterSpec& cluster, unsigned seed) : model_(model), cluster_(cluster), random_(seed) {}
+  PlanMaker(const ModelSpec& model, const ClusterSpec& cluster, unsigned seed)
+      : model_(model), cluster_(cluster), random_(seed) {}
 
   [[nodiscard]] Plan make(const PlanShape& shape) {
     Plan plan;
@@ -56,7 +57,8 @@ class PlanMaker {
         plan.pipelines.push_back(pipeline(shape, shape.equal_micro_batch ? micro_batch : 8 * pick(1, 3)));
       }
     }
-    for (int rank = next_node_ * 8; rank < cluster_.device_count(); ++rank) plan.idle_devices.push_back(place_of_rank(cluster_, rank));
+    for (int rank = next_node_ * 8; rank < cluster_.device_count(); ++rank)
+      plan.idle_devices.push_back(place_of_rank(cluster_, rank));
     plan.iteration_time = plan.pipeline_time = Seconds{1.0};
     plan.lower_bound = Seconds{1.0};
     return plan;
@@ -88,7 +90,9 @@ class PlanMaker {
       stage.layers = {first, left == 0 ? blocks + 2 : std::max(first, 1) + count};
       first = stage.layers.last;
       stage.tensor_parallel = shape.equal_degrees ? tensor : 1 << pick(0, 1);
-      stage.data_parallel = shape.equal_degrees ? data : shape.equal_devices ? 4 / stage.tensor_parallel : 1 << pick(0, 2);
+      stage.data_parallel = shape.equal_degrees   ? data
+                            : shape.equal_devices ? 4 / stage.tensor_parallel
+                                                  : 1 << pick(0, 2);
       stage.forward = Seconds{0.01 * pick(1, 9)};
       stage.backward = Seconds{0.02 * pick(1, 9)};
       stage.capacity = Bytes{1'000'000};

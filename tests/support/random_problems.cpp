@@ -31,7 +31,7 @@ double Dice::spread(double first, double last) { return first * std::pow(last / 
 
 namespace {
 
-constexpr double kBlockForward = 0.010;   // seconds of one sample on a device of speed 1, about
+constexpr double kBlockForward = 0.010;  // seconds of one sample on a device of speed 1, about
 
 ModelSpec random_model(Dice& dice, const ProblemSize& size) {
   const int blocks = dice.whole(1, size.blocks);
@@ -80,7 +80,8 @@ std::vector<Shape> random_shapes(Dice& dice, const ProblemSize& size) {
 /// Links on which a boundary tensor of one sample takes about `share` of a block's forward.
 Link random_link(Dice& dice, const ModelSpec& model, double share, double latency_share) {
   const double tensor = boundary_bytes(model, 1).value();
-  return {BytesPerSecond{tensor / (kBlockForward * share)}, Seconds{kBlockForward * latency_share * dice.real(0.0, 1.0)}};
+  return {BytesPerSecond{tensor / (kBlockForward * share)},
+          Seconds{kBlockForward * latency_share * dice.real(0.0, 1.0)}};
 }
 
 ClusterSpec random_cluster(Dice& dice, const ModelSpec& model, const ProblemSize& size) {
@@ -127,7 +128,9 @@ DeviceProfile random_profile(Dice& dice, const ModelSpec& model, const std::stri
   const double ends = dice.one_of({0.01, 0.3, 2.0});
   for (const LayerKind& kind : model.kinds) {
     const double weight = kind.role == LayerRole::Block ? (kind.name == "other" ? 1.7 : 1.0) : ends;
-    const std::string name = kind.role == LayerRole::Embedding ? "embedding" : kind.role == LayerRole::Head ? "head" : kind.name;
+    const std::string name = kind.role == LayerRole::Embedding ? "embedding"
+                             : kind.role == LayerRole::Head    ? "head"
+                                                               : kind.name;
     for (const int tp : {1, 2, 3, 4, 6, 12}) {
       for (const int samples : {1, 2, 3, 4, 8}) {
         ProfilePoint& point = profile.points[name][tp][samples];
@@ -146,7 +149,7 @@ DeviceProfile random_profile(Dice& dice, const ModelSpec& model, const std::stri
 Bytes memory_of_a_stage(Dice& dice, const Problem& roomy, int group) {
   const int layers = roomy.model.layer_count();
   const int first = dice.chance(0.5) ? 0 : dice.whole(0, layers - 2);
-  const StageQuery query{group, 1, 1, roomy.job.micro_batches.back(), {first, dice.whole(first + 1, layers)},
+  const StageQuery query{group,           1, 1, roomy.job.micro_batches.back(), {first, dice.whole(first + 1, layers)},
                          dice.whole(1, 3)};
   const StageBase base = stage_base(roomy, query);
   const Bytes relief = largest_relief(recompute_items(roomy, query), query.in_flight);
@@ -180,7 +183,8 @@ Inputs random_inputs(std::uint64_t seed, const ProblemSize& size) {
   inputs.model = random_model(dice, size);
   inputs.cluster = random_cluster(dice, inputs.model, size);
   inputs.job.global_batch = dice.whole(1, size.batch);
-  inputs.job.micro_batches = dice.one_of<std::vector<int>>({{1}, {1, 2}, {1, 2, 4}, {1, 2, 4}, {2, 3}, {1, 4}, {3}, {2, 4}});
+  inputs.job.micro_batches =
+      dice.one_of<std::vector<int>>({{1}, {1, 2}, {1, 2, 4}, {1, 2, 4}, {2, 3}, {1, 4}, {3}, {2, 4}});
   inputs.job.framework_overhead = Bytes{0};
   if (dice.chance(0.3)) inputs.job.optimizer_sharding = OptimizerSharding::StageDataParallel;
   if (dice.chance(0.2)) inputs.job.constraints.allow_recompute = false;

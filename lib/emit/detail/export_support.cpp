@@ -212,8 +212,9 @@ const LayerKind* uniform_block(const ModelSpec& model, Refusals& refusals) {
   const LayerKind& first = model.kind_of(1);
   for (int layer = 1; layer < model.layer_count() - 1; ++layer) {
     if (model.layers[static_cast<std::size_t>(layer)] == model.layers[1]) continue;
-    refusals.add(-1, -1, "model", concat("layer ", layer, " is a ", model.kind_of(layer).name, ", layer 1 a ", first.name,
-                                         "; all blocks must be alike"),
+    refusals.add(-1, -1, "model",
+                 concat("layer ", layer, " is a ", model.kind_of(layer).name, ", layer 1 a ", first.name,
+                        "; all blocks must be alike"),
                  "export --to torch carries models of different layers");
     return nullptr;
   }

@@ -14,7 +14,8 @@ class Refusals {
  public:
   Refusals(const ExportRequest& request, std::string target) : file_(request.plan_file), target_(std::move(target)) {}
 
-  /// `field` of a stage, such as "data_parallel"; `stage` < 0 means a field of the pipeline, `pipeline` < 0 of the plan.
+  /// `field` of a stage, such as "data_parallel"; `stage` < 0 means a field of the pipeline, `pipeline` < 0 of the
+  /// plan.
   void add(int pipeline, int stage, const std::string& field, const std::string& message, const std::string& hint = "");
   [[nodiscard]] bool empty() const { return faults_.empty(); }
   /// Throws InputError if anything was refused.

@@ -88,7 +88,8 @@ std::vector<Argument> read_argument_list(const std::string& text) {
       if (is_flag(plain)) {
         const std::size_t value = plain.find('=');
         arguments.push_back({plain.substr(0, value), {}, line.number, word.column});
-        if (value != std::string::npos) arguments.back().values.push_back(substituted(plain.substr(value + 1), variables));
+        if (value != std::string::npos)
+          arguments.back().values.push_back(substituted(plain.substr(value + 1), variables));
       } else if (!arguments.empty() && !plain.empty()) {
         arguments.back().values.push_back(substituted(plain, variables));
       }

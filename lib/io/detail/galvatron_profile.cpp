@@ -23,9 +23,9 @@ constexpr double kBytesPerParameter = 4.0;
 
 /// Times of one number of samples at one sequence length, in ms.
 struct Measured {
-  std::map<int, double> totals;          // by number of layers: forward of the whole model
-  std::optional<double> layer;           // one layer, one sample
-  std::optional<double> other;           // embedding and head, one sample
+  std::map<int, double> totals;  // by number of layers: forward of the whole model
+  std::optional<double> layer;   // one layer, one sample
+  std::optional<double> other;   // embedding and head, one sample
 };
 
 struct Computation {
@@ -151,7 +151,8 @@ void read_memory(const Reader& root, std::map<int, Memory>& memories) {
   const Reader layer = root.required("layertype_0");
   if (!layer.exists()) return;
   const auto entries = layer.entries(1);
-  const bool by_sequence = std::all_of(entries.begin(), entries.end(), [](const auto& e) { return whole_number(e.first).has_value(); });
+  const bool by_sequence =
+      std::all_of(entries.begin(), entries.end(), [](const auto& e) { return whole_number(e.first).has_value(); });
   if (!by_sequence) {
     memories[0] = read_layer_memory(layer);
     return;
@@ -176,7 +177,8 @@ int chosen_sequence(const Computation& computation, const ImportOptions& options
     throw InputError(Diagnostic{computation.file, 1, 1, "", message, hint});
   };
   if (options.model != nullptr && measured.count(options.model->sequence) == 0) {
-    refuse(concat("measured at sequence ", join(names, ", "), ", but ", options.model->name, " has ", options.model->sequence),
+    refuse(concat("measured at sequence ", join(names, ", "), ", but ", options.model->name, " has ",
+                  options.model->sequence),
            "use the profile of this model");
   }
   if (options.model == nullptr && measured.size() > 1) {
@@ -225,16 +227,19 @@ void add_times(const Computation& computation, int sequence, DeviceProfile& prof
     }
   }
   profile.notes.emplace_back("Galvatron measures the forward alone: the backward is taken as twice the forward");
-  profile.notes.emplace_back("what Galvatron measures outside the layers is taken as the head; the embedding is modelled");
+  profile.notes.emplace_back(
+      "what Galvatron measures outside the layers is taken as the head; the embedding is modelled");
   profile.notes.emplace_back("Galvatron measures times at TP 1 alone; other degrees are modelled and scaled to it");
-  if (head_is_missing) profile.notes.emplace_back("the layers take all of the time of some points: their head is modelled");
+  if (head_is_missing)
+    profile.notes.emplace_back("the layers take all of the time of some points: their head is modelled");
 }
 
 void add_memory(const std::map<int, Memory>& memories, int sequence, DeviceProfile& profile) {
   auto found = memories.find(sequence);
   if (found == memories.end()) found = memories.find(0);
   if (found == memories.end()) {
-    if (!memories.empty()) profile.notes.push_back(concat("the memory profile lacks sequence ", sequence, " and is not used"));
+    if (!memories.empty())
+      profile.notes.push_back(concat("the memory profile lacks sequence ", sequence, " and is not used"));
     return;
   }
   const Memory& memory = found->second;
@@ -282,7 +287,9 @@ DeviceProfile read_galvatron_profile(const std::vector<ImportFile>& files, const
     faults.push_back({first, 1, 1, "", "a memory profile of Galvatron alone holds no times",
                       "give the folder that also holds computation_profiling_*.json"});
   }
-  if (options.device.empty()) faults.push_back({first, 1, 1, "", "does not say on what device it was measured", "hpplan profile import --device NAME states it"});
+  if (options.device.empty())
+    faults.push_back({first, 1, 1, "", "does not say on what device it was measured",
+                      "hpplan profile import --device NAME states it"});
   if (options.model == nullptr && computation.model.empty() && !computation.file.empty()) {
     faults.push_back({computation.file, 1, 1, "", "does not say what model was measured",
                       "add --model MODEL, or call the file computation_profiling_PRECISION_MODEL.json"});

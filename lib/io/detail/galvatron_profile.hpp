@@ -11,7 +11,8 @@ namespace hpplan::detail {
 [[nodiscard]] bool is_galvatron_profile(const Reader& root);
 
 /// The profile that Galvatron's files hold together: times of a computation profile, saved bytes and parameters of a
-/// memory profile of the same model where it is among the files. What Galvatron measures (its own reading of its files):
+/// memory profile of the same model where it is among the files. What Galvatron measures (its own reading of its
+/// files):
 ///   layernum[N]_bszB_seqS     ms of the forward of N layers and all others, B samples, TP 1
 ///   layertype_0_bszB_seqS     ms of one layer for one sample; layertype_other_...: of embedding and head together
 ///   layertype_0.S.parameter_size, .tp_activation_per_bsz_dict.T     MiB of a layer; saved for one sample at TP T

@@ -63,7 +63,8 @@ bool read_timer(const TextLine& line, Log& log, TextFaults& faults) {
     const std::string& name = words[i - 1].text;
     const int column = i + 1 < words.size() ? words[i + 1].column : words[i].column;
     const std::string text = line.text.substr(static_cast<std::size_t>(column) - 1);
-    const std::optional<double> value = i + 1 < words.size() ? largest(text.substr(0, text.find_last_not_of(' ') + 1)) : std::nullopt;
+    const std::optional<double> value =
+        i + 1 < words.size() ? largest(text.substr(0, text.find_last_not_of(' ') + 1)) : std::nullopt;
     if (value) {
       log.timers[name].push_back(*value);
     } else {
@@ -154,7 +155,8 @@ class RunReader {
   void only(const char* name, const std::string& allowed, const std::string& hint) {
     const auto found = log_.arguments.find(name);
     if (found == log_.arguments.end() || found->second.value == allowed) return;
-    faults_.add(found->second.line, found->second.column, name, concat("found ", quoted_text(found->second.value), ", needed ", allowed), hint);
+    faults_.add(found->second.line, found->second.column, name,
+                concat("found ", quoted_text(found->second.value), ", needed ", allowed), hint);
   }
 
   const Log& log_;
@@ -180,7 +182,8 @@ double needed_time(const Log& log, const char* timer, TextFaults& faults) {
 
 Flop forward_work(const ModelSpec& model, const LayerKind& kind, const Run& run) {
   double work = 0.0;
-  for (const OperatorCost& cost : layer_operators(model, kind, run.tensor_parallel, run.samples)) work += cost.forward.value();
+  for (const OperatorCost& cost : layer_operators(model, kind, run.tensor_parallel, run.samples))
+    work += cost.forward.value();
   return Flop{work};
 }
 
@@ -188,7 +191,8 @@ void check_model(const Run& run, const ModelSpec& model, const Log& log, TextFau
   const auto check = [&](const char* name, int found, int wanted) {
     if (found == wanted || found == 0) return;
     const Stated& place = log.arguments.at(name);
-    faults.add(place.line, place.column, name, concat(found, ", but ", model.name, " has ", wanted), "use the log of this model");
+    faults.add(place.line, place.column, name, concat(found, ", but ", model.name, " has ", wanted),
+               "use the log of this model");
   };
   check("num_layers", run.layers, model.block_count());
   check("hidden_size", run.hidden, model.hidden);
@@ -215,7 +219,8 @@ void add_run(const Log& log, const Run& run, const ModelSpec& model, DeviceProfi
     auto& points = profile.points[model.kinds[kind].name][run.tensor_parallel];
     ProfilePoint& point = points[run.samples];
     if (point.forward > Seconds{}) {
-      faults.add(1, 1, "", concat("a second log with TP ", run.tensor_parallel, " and ", run.samples, " samples"), "import one of them");
+      faults.add(1, 1, "", concat("a second log with TP ", run.tensor_parallel, " and ", run.samples, " samples"),
+                 "import one of them");
       return;
     }
     point.forward = Seconds{forward * share};
@@ -236,9 +241,12 @@ bool is_megatron_log(const std::string& text) { return text.find(kTimerTitle) !=
 DeviceProfile read_megatron_logs(const std::vector<ImportFile>& files, const ImportOptions& options) {
   std::vector<Diagnostic> faults;
   const std::string& first = files.front().path;
-  if (options.device.empty()) faults.push_back({first, 1, 1, "", "does not say on what device it was measured", "hpplan profile import --device NAME states it"});
+  if (options.device.empty())
+    faults.push_back({first, 1, 1, "", "does not say on what device it was measured",
+                      "hpplan profile import --device NAME states it"});
   if (options.model == nullptr) {
-    faults.push_back({first, 1, 1, "", "does not tell the times of blocks and head apart", "add --model MODEL: they are divided by its operations"});
+    faults.push_back({first, 1, 1, "", "does not tell the times of blocks and head apart",
+                      "add --model MODEL: they are divided by its operations"});
   }
   DeviceProfile profile;
   profile.device_type = options.device;
@@ -265,8 +273,10 @@ DeviceProfile read_megatron_logs(const std::vector<ImportFile>& files, const Imp
   profile.shape.layers = options.model->layer_count();
   profile.shape.hidden = options.model->hidden;
   profile.shape.sequence = options.model->sequence;
-  add_note(profile, "of each timer the largest value over ranks and the median over steps is taken, without the first step");
-  add_note(profile, "the time of a micro-batch is divided among blocks and head by their operations; the embedding is modelled");
+  add_note(profile,
+           "of each timer the largest value over ranks and the median over steps is taken, without the first step");
+  add_note(profile,
+           "the time of a micro-batch is divided among blocks and head by their operations; the embedding is modelled");
   return profile;
 }
 

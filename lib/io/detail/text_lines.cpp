@@ -14,7 +14,8 @@ bool is_space(char c) { return c == ' ' || c == '\t'; }
 }  // namespace
 
 void check_is_text(const std::string& text, const std::string& file) {
-  if (text.find('\0') != std::string::npos) throw InputError(Diagnostic{file, 0, 0, "", "not a text file: it holds a zero byte", ""});
+  if (text.find('\0') != std::string::npos)
+    throw InputError(Diagnostic{file, 0, 0, "", "not a text file: it holds a zero byte", ""});
 }
 
 std::vector<TextLine> lines_of(const std::string& text) {

@@ -24,9 +24,12 @@ TEST_CASE("export writes into a new or empty folder only", "[cli]") {
   const ScratchFolder scratch;
   scratch.write("file", "");
   const std::string inputs = " --model gpt3-350m --cluster b2-b4-4";
-  CHECK(run_hpplan("export - --to torch --out " + scratch.path() + inputs, "{}").err.find("exists and is not empty") != std::string::npos);
-  CHECK(run_hpplan("export - --to torch --out " + scratch.path("file") + inputs, "{}").err.find("is a file, not a folder") != std::string::npos);
-  CHECK(run_hpplan("export - --to torch --out " + scratch.path("no/where") + inputs, "{}").err.find("does not exist") != std::string::npos);
+  CHECK(run_hpplan("export - --to torch --out " + scratch.path() + inputs, "{}").err.find("exists and is not empty") !=
+        std::string::npos);
+  CHECK(run_hpplan("export - --to torch --out " + scratch.path("file") + inputs, "{}")
+            .err.find("is a file, not a folder") != std::string::npos);
+  CHECK(run_hpplan("export - --to torch --out " + scratch.path("no/where") + inputs, "{}").err.find("does not exist") !=
+        std::string::npos);
 }
 
 TEST_CASE("the help of export lists every target", "[cli]") {
@@ -40,18 +43,21 @@ TEST_CASE("the help of export lists every target", "[cli]") {
 TEST_CASE("a found plan goes to torch and to slurm, whole", "[cli]") {
   const ScratchFolder scratch;
   const std::string inputs = " --model gpt3-350m --cluster b2-b4-4";
-  const CommandResult plan = run_hpplan("plan" + inputs + " --global-batch 16 --micro-batch 1,2 --quiet --out " + scratch.path("plan.json"));
+  const CommandResult plan =
+      run_hpplan("plan" + inputs + " --global-batch 16 --micro-batch 1,2 --quiet --out " + scratch.path("plan.json"));
   CAPTURE(plan.err);
   REQUIRE(plan.code == 0);
   for (const std::string target : {"torch", "slurm"}) {
     CAPTURE(target);
-    const CommandResult result = run_hpplan("export " + scratch.path("plan.json") + inputs + " --to " + target + " --out " + scratch.path(target));
+    const CommandResult result = run_hpplan("export " + scratch.path("plan.json") + inputs + " --to " + target +
+                                            " --out " + scratch.path(target));
     CAPTURE(result.err);
     CHECK(result.code == 0);
     CHECK(result.out.find(scratch.path(target) + "/ranks.tsv\n") != std::string::npos);
     CHECK(std::filesystem::exists(scratch.path(target) + "/ranks.tsv"));
   }
-  const CommandResult other = run_hpplan("export " + scratch.path("plan.json") + " --model gpt3-1.3b --cluster b2-b4-4 --to torch --out " + scratch.path("x"));
+  const CommandResult other = run_hpplan("export " + scratch.path("plan.json") +
+                                         " --model gpt3-1.3b --cluster b2-b4-4 --to torch --out " + scratch.path("x"));
   CHECK(other.code == 2);
   CHECK(other.err.find("problem.model: the plan was made for gpt3-350m") != std::string::npos);
   CHECK_FALSE(std::filesystem::exists(scratch.path("x")));

@@ -35,8 +35,9 @@ TEST_CASE("a model written to a file repeats its defaults on standard error", "[
 }
 
 TEST_CASE("an imported cluster is read by show", "[cli]") {
-  const CommandResult imported = run_hpplan(
-      "cluster import - --device a100-80gb --intra-bandwidth '1536 Gbps' --inter-bandwidth '200 Gbps'", "n1 slots=16\nn2 slots=8\n");
+  const CommandResult imported =
+      run_hpplan("cluster import - --device a100-80gb --intra-bandwidth '1536 Gbps' --inter-bandwidth '200 Gbps'",
+                 "n1 slots=16\nn2 slots=8\n");
   CAPTURE(imported.err);
   REQUIRE(imported.code == 0);
   CHECK(run_hpplan("show --cluster -", imported.out).out.find("cluster imported: 24 devices") == 0);
@@ -49,8 +50,8 @@ TEST_CASE("what an import lacks is asked for by option, with exit code 2", "[cli
   CHECK(cluster.err.find("add --device NAME") != std::string::npos);
   CHECK(cluster.err.find("add --devices-per-node N") != std::string::npos);
   CHECK(run_hpplan("cluster import").err.find("give a hostfile") != std::string::npos);
-  CHECK(run_hpplan("cluster import - --device h100-80g --intra-bandwidth '1 GB/s'", "n1:2\n").err.find("did you mean \"h100-80gb\"?") !=
-        std::string::npos);
+  CHECK(run_hpplan("cluster import - --device h100-80g --intra-bandwidth '1 GB/s'", "n1:2\n")
+            .err.find("did you mean \"h100-80gb\"?") != std::string::npos);
   CHECK(run_hpplan("model import -", "--num-layers 2\n").err.find("--hidden-size: missing") != std::string::npos);
   CHECK(run_hpplan("model import missing.json").code == 2);
 }
@@ -60,7 +61,8 @@ TEST_CASE("case A20: a hostfile that is missing or empty is an error, not a clus
   CHECK(missing.code == 2);
   CHECK(missing.out.empty());
   CHECK(missing.err.find("no-such-hostfile: error: cannot be opened") == 0);
-  CHECK(run_hpplan("cluster import - --device a100-80gb", "\n# none\n").err.find("<stdin>: error: no host in this file") == 0);
+  CHECK(run_hpplan("cluster import - --device a100-80gb", "\n# none\n")
+            .err.find("<stdin>: error: no host in this file") == 0);
 }
 
 TEST_CASE("shown models and clusters read back", "[cli]") {

@@ -35,9 +35,11 @@ TEST_CASE("a sweep goes on past what is infeasible or broken, and its exit code 
 
 TEST_CASE("points that are the same problem are planned once, whatever their spelling", "[cli]") {
   const ScratchFolder scratch;
-  const std::string model = scratch.write("copy.yaml", test::file_text(test::source_path("configs/models/gpt3-350m.yaml")));
-  const std::string spec = "base: {cluster: b2-b4-4, global_batch: 8}\npoints:\n  - {model: gpt3-350m, micro_batch: [1, 2]}\n  - {model: " + model +
-                           ", micro_batch: [1, 2]}\n  - {model: gpt3-350m, micro_batch: [1, 2], tolerance: 0}\n";
+  const std::string model =
+      scratch.write("copy.yaml", test::file_text(test::source_path("configs/models/gpt3-350m.yaml")));
+  const std::string spec =
+      "base: {cluster: b2-b4-4, global_batch: 8}\npoints:\n  - {model: gpt3-350m, micro_batch: [1, 2]}\n  - {model: " +
+      model + ", micro_batch: [1, 2]}\n  - {model: gpt3-350m, micro_batch: [1, 2], tolerance: 0}\n";
   const CommandResult result = run_hpplan("sweep - --out " + scratch.path("r.jsonl"), spec);
   CHECK(result.code == 0);
   CHECK(result.err.find("3 points, 0 lines from before, 1 problems planned now") != std::string::npos);
@@ -45,9 +47,9 @@ TEST_CASE("points that are the same problem are planned once, whatever their spe
 
 TEST_CASE("a sweep plans with the placement rules of each point, and names the place of a wrong one", "[cli]") {
   const std::string base = "base: {cluster: b2-b4-4, global_batch: 8, micro_batch: 1, model: gpt3-350m}\n";
-  const CommandResult result =
-      run_hpplan("sweep - --out -", base + "grid:\n  forbid: [[], 'node=b4-0', ['node=b2-0', 'type=ascend-910b4 stage=last']]\n");
-  CHECK(result.code == 2);   // the last: nothing is left for the head
+  const CommandResult result = run_hpplan(
+      "sweep - --out -", base + "grid:\n  forbid: [[], 'node=b4-0', ['node=b2-0', 'type=ascend-910b4 stage=last']]\n");
+  CHECK(result.code == 2);  // the last: nothing is left for the head
   CHECK(result.out.find("\"used_devices\":2") != std::string::npos);
   CHECK(result.out.find("no device may hold layer 25 (head)") != std::string::npos);
   const CommandResult wrong = run_hpplan("sweep - --out -", base + "points:\n  - {forbid: 'nodes=b4-0'}\n");
@@ -57,7 +59,8 @@ TEST_CASE("a sweep plans with the placement rules of each point, and names the p
 
 TEST_CASE("a mended input is planned again with --retry-broken", "[cli]") {
   const ScratchFolder scratch;
-  const std::string spec = "base: {cluster: b2-b4-4, global_batch: 8, micro_batch: 1, model: " + scratch.path("m.yaml") + "}\n";
+  const std::string spec =
+      "base: {cluster: b2-b4-4, global_batch: 8, micro_batch: 1, model: " + scratch.path("m.yaml") + "}\n";
   const std::string command = "sweep - --out " + scratch.path("r.jsonl");
   CHECK(run_hpplan(command, spec).code == 2);
   scratch.write("m.yaml", test::file_text(test::source_path("configs/models/gpt3-350m.yaml")));
@@ -67,7 +70,8 @@ TEST_CASE("a mended input is planned again with --retry-broken", "[cli]") {
   CHECK(mended.err.find("1 broken ones tried again") != std::string::npos);
 }
 
-TEST_CASE("a sweep plans with the schedules of each point, and refuses a job that contradicts itself by its numbers", "[cli]") {
+TEST_CASE("a sweep plans with the schedules of each point, and refuses a job that contradicts itself by its numbers",
+          "[cli]") {
   const ScratchFolder scratch;
   const std::string spec =
       "base: {model: gpt3-350m, cluster: b2-b4-4, global_batch: 16, micro_batch: [1, 2]}\npoints:\n"
@@ -85,7 +89,8 @@ TEST_CASE("a sweep plans with the schedules of each point, and refuses a job tha
 
 TEST_CASE("usage faults of sweep", "[cli]") {
   CHECK(run_hpplan("sweep").code == 2);
-  CHECK(run_hpplan("sweep - --out r.jsonl --shard 3/2", kSpec).err.find("--shard: \"3/2\" is no part of a whole") != std::string::npos);
+  CHECK(run_hpplan("sweep - --out r.jsonl --shard 3/2", kSpec).err.find("--shard: \"3/2\" is no part of a whole") !=
+        std::string::npos);
   CHECK(run_hpplan("sweep summarize").code == 2);
   CHECK(run_hpplan("sweep summarize missing.jsonl").code == 2);
 }

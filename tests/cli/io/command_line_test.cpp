@@ -41,7 +41,8 @@ TEST_CASE("usage faults take exit code 2 and say what is near", "[cli]") {
   CHECK(run_hpplan("").err.rfind("hpplan: error: a verb is missing: hpplan VERB\n  hint: verbs: ", 0) == 0);
   check_refused("shwo", "hpplan: error: unknown verb \"shwo\"\n  hint: did you mean \"show\"?\n");
   check_refused("--versoin", "hpplan: error: unknown option --versoin\n  hint: did you mean \"--version\"?\n");
-  check_refused("plan --modle x --cluster y", "hpplan: error: unknown option --modle\n  hint: did you mean \"--model\"?\n");
+  check_refused("plan --modle x --cluster y",
+                "hpplan: error: unknown option --modle\n  hint: did you mean \"--model\"?\n");
   check_refused("show --modle x", "hpplan: error: unknown option --modle\n  hint: did you mean \"--model\"?\n");
   check_refused("show --model=a b", "hpplan: error: unexpected argument \"b\"\n  hint: see hpplan show --help\n");
   CHECK(run_hpplan("show --model").code == 2);
@@ -58,7 +59,8 @@ TEST_CASE("numbers on the command line: what was found and what is allowed", "[c
       {plan + "--global-batch x", "--global-batch: found \"x\", needed a whole number from 1 to 16777216"},
       {plan + "--global-batch 1.5", "--global-batch: found \"1.5\", needed a whole number from 1 to 16777216"},
       {plan + "--global-batch -3", "--global-batch: found \"-3\", needed a whole number from 1 to 16777216"},
-      {plan + "--global-batch 99999999999999", "--global-batch: found \"99999999999999\", needed a whole number from 1 to 16777216"},
+      {plan + "--global-batch 99999999999999",
+       "--global-batch: found \"99999999999999\", needed a whole number from 1 to 16777216"},
       {plan + "--micro-batch 1,0", "--micro-batch: found \"0\", needed a whole number from 1 to 65536"},
       {plan + "--tensor-parallel a", "--tensor-parallel: found \"a\", needed a whole number of at least 1"},
       {plan + "--tolerance nan", "--tolerance: found \"nan\", needed a number from 0 to 1e+06"},
@@ -89,19 +91,23 @@ TEST_CASE("numbers on the command line: what was found and what is allowed", "[c
 TEST_CASE("words, flags and values that do not go together", "[cli]") {
   const std::string plan = "plan --model gpt3-350m --cluster a100-3090-4 --global-batch 8 ";
   const std::string see = "\n  hint: see hpplan plan --help\n";
-  check_refused(plan + "--whole-nodes=maybe", "hpplan: error: --whole-nodes: found \"maybe\", but takes no value" + see);
+  check_refused(plan + "--whole-nodes=maybe",
+                "hpplan: error: --whole-nodes: found \"maybe\", but takes no value" + see);
   check_refused(plan + "--global-batch 9", "hpplan: error: --global-batch: given 2 times\n  hint: give it once\n");
   check_refused(plan + "--top", "hpplan: error: --top: a value is missing" + see);
   check_refused(plan + "--out --quiet", "hpplan: error: --out: a value is missing: --quiet follows" + see);
   check_refused(plan + "--out ''", "hpplan: error: --out: the value is empty" + see);
-  check_refused(plan + "--progress nevr", "hpplan: error: --progress: found \"nevr\", needed one of auto, always, never; "
-                                          "did you mean \"never\"?" + see);
+  check_refused(plan + "--progress nevr",
+                "hpplan: error: --progress: found \"nevr\", needed one of auto, always, never; "
+                "did you mean \"never\"?" +
+                    see);
 }
 
 TEST_CASE("everything that is missing is named at once, with its help", "[cli]") {
-  check_refused("plan --cluster a100-3090-4",
-                "hpplan: error: --model: missing\n  hint: model: a file or the name of a shipped one, such as gpt3-13b\n"
-                "hpplan: error: --global-batch: missing\n  hint: samples per optimizer step\n");
+  check_refused(
+      "plan --cluster a100-3090-4",
+      "hpplan: error: --model: missing\n  hint: model: a file or the name of a shipped one, such as gpt3-13b\n"
+      "hpplan: error: --global-batch: missing\n  hint: samples per optimizer step\n");
   check_refused("check", "hpplan: error: PLAN: missing\n  hint: plan file; - is standard input\n");
 }
 

@@ -22,7 +22,8 @@ std::string cluster_text(int nodes, int devices) {
       "name: c\ndevice_types: [{name: x, memory: 80 GB, peak: 100 TFLOPS, memory_bandwidth: 1 TB/s}]\n"
       "node_groups:\n  - name: a\n    device: x\n    nodes: ",
       nodes, "\n    devices_per_node: ", devices,
-      "\n    intra_node: {bandwidth: 1536 Gbps, latency: 3 us}\n    inter_node: {bandwidth: 200 Gbps, latency: 5 us}\n");
+      "\n    intra_node: {bandwidth: 1536 Gbps, latency: 3 us}\n    inter_node: {bandwidth: 200 Gbps, latency: 5 "
+      "us}\n");
 }
 
 /// Exit code 2, nothing on standard output, this at the start of standard error.
@@ -66,13 +67,16 @@ TEST_CASE("every verb refuses files that hold nothing it can read, with exit cod
   std::filesystem::create_directory(folder.path("folder"));
   folder.write("empty", "");
   folder.write("blank", "\n \n");
-  folder.write("binary", std::string("\x7f" "ELF\0\1\xff\xfe\0", 9));
+  folder.write("binary", std::string("\x7f"
+                                     "ELF\0\1\xff\xfe\0",
+                                     9));
   folder.write("utf16", std::string("\xff\xfen\0a\0m\0e\0", 10));
   folder.write("deep", std::string(100'000, '['));
   folder.write("prose", "Dear planner, please be fast.\n");
   folder.write("other.json", R"({"scripts": {"build": "make"}, "version": 3})");
   const std::string command = GENERATE(from_range(std::begin(kReaders), std::end(kReaders)));
-  for (const char* const name : {"missing", "folder", "empty", "blank", "binary", "utf16", "deep", "prose", "other.json"}) {
+  for (const char* const name :
+       {"missing", "folder", "empty", "blank", "binary", "utf16", "deep", "prose", "other.json"}) {
     const CommandResult result = run_hpplan(with_file(command, folder.path(name)));
     CAPTURE(command, name, result.out, result.err);
     CHECK(result.code == 2);
@@ -104,8 +108,8 @@ TEST_CASE("a byte order mark and Windows line ends change nothing", "[cli][stran
 }
 
 TEST_CASE("numbers that are none, or beyond all bounds: A16", "[cli][stranger]") {
-  const std::string value = GENERATE(".inf", "-.inf", ".nan", "1e999", "99999999999999999999999", "0", "-1", "1.5", "0x10",
-                                     "1_000", "'2'", "[2]", "~", "yes");
+  const std::string value = GENERATE(".inf", "-.inf", ".nan", "1e999", "99999999999999999999999", "0", "-1", "1.5",
+                                     "0x10", "1_000", "'2'", "[2]", "~", "yes");
   std::string model = kModel;
   model.replace(model.find("layers: 2"), 9, "layers: " + value);
   CAPTURE(value);
@@ -117,8 +121,12 @@ TEST_CASE("numbers that are none, or beyond all bounds: A16", "[cli][stranger]")
 
 TEST_CASE("keys and words that are nearly right get the right one as a hint: A28", "[cli][stranger]") {
   const auto [from, to, hint] = GENERATE(table<std::string, std::string, std::string>({
-      {"layers", "num_layer", "layers"}, {"layers", "Layers", "layers"},  {"hidden", "hiden", "hidden"},
-      {"heads", "n_head", "heads"},      {"family: gpt", "family: GPT", "gpt"}, {"sequence", "seq_len", "sequence"},
+      {"layers", "num_layer", "layers"},
+      {"layers", "Layers", "layers"},
+      {"hidden", "hiden", "hidden"},
+      {"heads", "n_head", "heads"},
+      {"family: gpt", "family: GPT", "gpt"},
+      {"sequence", "seq_len", "sequence"},
   }));
   CAPTURE(from, to);
   std::string model = kModel;
@@ -132,8 +140,8 @@ TEST_CASE("one device is a cluster, and needs no links", "[cli][stranger]") {
   const ScratchFolder folder;
   std::string cluster = cluster_text(1, 1);
   cluster.erase(cluster.find("    intra_node"));
-  const CommandResult result = run_hpplan("plan --model " + folder.write("m.yaml", kModel) + " --cluster - --global-batch 4",
-                                          cluster);
+  const CommandResult result =
+      run_hpplan("plan --model " + folder.write("m.yaml", kModel) + " --cluster - --global-batch 4", cluster);
   CHECK(result.code == 0);
   CHECK(result.out.find("a-0:0") != std::string::npos);
 }
@@ -141,12 +149,15 @@ TEST_CASE("one device is a cluster, and needs no links", "[cli][stranger]") {
 TEST_CASE("ten thousand devices are a cluster", "[cli][stranger]") {
   CHECK(run_hpplan("show --cluster -", cluster_text(10'000, 1)).out.find("10000 devices") != std::string::npos);
   CHECK(run_hpplan("show --cluster -", cluster_text(1'250, 8)).out.find("10000 devices") != std::string::npos);
-  check_refused("show --cluster -", "<stdin>:7:23: error: node_groups[0].devices_per_node: found the number 10000, "
-                "needed a whole number from 0 to 4096\n", cluster_text(1, 10'000));
+  check_refused("show --cluster -",
+                "<stdin>:7:23: error: node_groups[0].devices_per_node: found the number 10000, "
+                "needed a whole number from 0 to 4096\n",
+                cluster_text(1, 10'000));
 }
 
 TEST_CASE("nodes, groups and device types have names of their own", "[cli][stranger]") {
   std::string cluster = cluster_text(2, 2);
-  check_refused("show --cluster -", "<stdin>:6:17: error: node_groups[0].node_names: a second node called \"n\", first at <stdin>:6:17\n",
+  check_refused("show --cluster -",
+                "<stdin>:6:17: error: node_groups[0].node_names: a second node called \"n\", first at <stdin>:6:17\n",
                 std::string(cluster).replace(cluster.find("nodes: 2"), 8, "node_names: [n, n]\n    nodes: 2"));
 }

@@ -52,9 +52,12 @@ TEST_CASE("check finds a plan of another model wrong", "[check]") {
 
 TEST_CASE("check prints differences for programs", "[check]") {
   const CommandResult good = check(hand_made_plan(), kInputs + " --json");
-  CHECK_THAT(good.out, Contains("\"ok\": true") && Contains("\"bound\": {\"verdict\": \"accepted\", \"work_bound_s\": 0."));
-  const CommandResult bad = check(replaced(hand_made_plan(), "\"in_flight\": 2", "\"in_flight\": 1"), kInputs + " --json");
-  CHECK_THAT(bad.out, Contains("{\"field\": \"pipelines[0].stages[0].in_flight\", \"found\": \"1\", \"expected\": \"2\""));
+  CHECK_THAT(good.out,
+             Contains("\"ok\": true") && Contains("\"bound\": {\"verdict\": \"accepted\", \"work_bound_s\": 0."));
+  const CommandResult bad =
+      check(replaced(hand_made_plan(), "\"in_flight\": 2", "\"in_flight\": 1"), kInputs + " --json");
+  CHECK_THAT(bad.out,
+             Contains("{\"field\": \"pipelines[0].stages[0].in_flight\", \"found\": \"1\", \"expected\": \"2\""));
   CHECK(bad.code == 3);
 }
 
@@ -85,7 +88,8 @@ TEST_CASE("simulate writes a trace and a picture", "[simulate]") {
 }
 
 TEST_CASE("simulate refuses a plan that departs from the format, with a position", "[simulate]") {
-  const CommandResult result = run_hpplan("simulate -", replaced(hand_made_plan(), "\"in_flight\": 2", "\"in_flight\": 0"));
+  const CommandResult result =
+      run_hpplan("simulate -", replaced(hand_made_plan(), "\"in_flight\": 2", "\"in_flight\": 0"));
   CHECK_THAT(result.err, Contains("in_flight") && Contains("error"));
   CHECK(result.code == 2);
 }

@@ -1,5 +1,6 @@
-#include <nlohmann/json.hpp>
 #include <string>
+
+#include <nlohmann/json.hpp>
 
 #include "support/catch.hpp"
 #include "support/command.hpp"
@@ -42,7 +43,8 @@ TEST_CASE("explain says what binds, and its alternatives are what the search fin
   const nlohmann::json plan = nlohmann::json::parse(test::file_text(scratch.path("p.json")));
   const nlohmann::json& parts = explanation.at("pipeline_time");
   double sum = 0.0;
-  for (const char* part : {"work_s", "recompute_s", "imbalance_s", "links_s", "fill_s"}) sum += parts.at(part).get<double>();
+  for (const char* part : {"work_s", "recompute_s", "imbalance_s", "links_s", "fill_s"})
+    sum += parts.at(part).get<double>();
   CHECK(sum == Approx(plan.at("pipeline_time_s").get<double>()));
 
   const nlohmann::json pure = alternative(explanation, "with one device type per pipeline");
@@ -55,7 +57,9 @@ TEST_CASE("explain says what binds, and its alternatives are what the search fin
 
 TEST_CASE("explain for people names the bottleneck and the cost of each alternative", "[cli][explain]") {
   const ScratchFolder scratch;
-  REQUIRE(run_hpplan("plan --model gpt3-350m --cluster b2-b4-4 --global-batch 64 --out " + scratch.path("p.json")).code == 0);
+  REQUIRE(
+      run_hpplan("plan --model gpt3-350m --cluster b2-b4-4 --global-batch 64 --out " + scratch.path("p.json")).code ==
+      0);
   const CommandResult result = run_hpplan("explain --quiet " + scratch.path("p.json"));
   CHECK(result.code == 0);
   CHECK(result.err.empty());
@@ -68,7 +72,9 @@ TEST_CASE("explain for people names the bottleneck and the cost of each alternat
 
 TEST_CASE("explain refuses a plan that does not hold", "[cli][explain]") {
   const ScratchFolder scratch;
-  REQUIRE(run_hpplan("plan --model gpt3-350m --cluster b2-b4-4 --global-batch 64 --out " + scratch.path("p.json")).code == 0);
+  REQUIRE(
+      run_hpplan("plan --model gpt3-350m --cluster b2-b4-4 --global-batch 64 --out " + scratch.path("p.json")).code ==
+      0);
   std::string text = test::file_text(scratch.path("p.json"));
   const std::size_t place = text.find("\"iteration_time_s\": ");
   text.replace(place, std::string("\"iteration_time_s\": 1").size(), "\"iteration_time_s\": 9");

@@ -29,8 +29,7 @@ inline std::string hand_made_plan() {
   Job job;
   job.global_batch = 32;
   job.micro_batches = {1, 2, 4};
-  const Problem problem =
-      make_problem(std::move(model), std::move(cluster), ProfileTable(std::move(profiles)), job);
+  const Problem problem = make_problem(std::move(model), std::move(cluster), ProfileTable(std::move(profiles)), job);
   Plan plan = evaluate(problem, {pipeline_of(problem, 2, 16, {{0, 0, 0, 2, 1, {0, 19}}, {1, 0, 0, 2, 1, {19, 26}}})});
   plan.lower_bound = plan.iteration_time * 0.9;
   return plan_json(make_plan_file(problem, plan));

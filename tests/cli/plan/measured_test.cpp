@@ -38,7 +38,8 @@ std::string rtx_cluster(int nodes, int devices) {
 
 }  // namespace
 
-TEST_CASE("OPT-350M is planned from measured times on RTX-3090, RTX-2080 and Titan-RTX, and check agrees", "[plan][measured]") {
+TEST_CASE("OPT-350M is planned from measured times on RTX-3090, RTX-2080 and Titan-RTX, and check agrees",
+          "[plan][measured]") {
   if (absent(kProfiles)) return;
   // A node of 8 of each type, and 4 of each.
   const int devices = GENERATE(8, 4);
@@ -47,9 +48,11 @@ TEST_CASE("OPT-350M is planned from measured times on RTX-3090, RTX-2080 and Tit
   const ScratchFolder folder;
   const std::string inputs = concat(" --model opt-350m --cluster ", folder.write("rtx.yaml", rtx_cluster(1, devices)));
   std::string profiles;
-  for (const char* const type : {"RTX-3090", "RTX-2080", "Titan-RTX"}) profiles += concat(" --profile '", kProfiles, "/", type, "'");
-  const CommandResult plan = run_hpplan(concat("plan", inputs, profiles, " --global-batch ", batch,
-                                               " --micro-batch 1,2,4,8 --time-limit 4 --out ", folder.path("plan.json")));
+  for (const char* const type : {"RTX-3090", "RTX-2080", "Titan-RTX"})
+    profiles += concat(" --profile '", kProfiles, "/", type, "'");
+  const CommandResult plan =
+      run_hpplan(concat("plan", inputs, profiles, " --global-batch ", batch,
+                        " --micro-batch 1,2,4,8 --time-limit 4 --out ", folder.path("plan.json")));
   CAPTURE(plan.err);
   REQUIRE(plan.code == 0);
   CHECK_THAT(plan.err, Contains("opt-350m on rtx-mixed"));
@@ -67,7 +70,8 @@ TEST_CASE("every profile of the Sailor folders is shown, or refused with its pla
   int refused = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(data)) {
     const std::string path = entry.path().string();
-    const bool is_profile = path.find("/metis_format/") != std::string::npos || entry.path().filename() == "profile.json";
+    const bool is_profile =
+        path.find("/metis_format/") != std::string::npos || entry.path().filename() == "profile.json";
     if (entry.path().extension() != ".json" || !is_profile) continue;
     CAPTURE(path);
     const CommandResult result = run_hpplan("profile show '" + path + "'");

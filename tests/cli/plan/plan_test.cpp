@@ -13,7 +13,8 @@ using hpplan::test::ScratchFolder;
 
 namespace {
 
-const std::string kSmall = "plan --model gpt3-350m --cluster a100-3090-4 --global-batch 32 --micro-batch 1,2,4 --threads 1";
+const std::string kSmall =
+    "plan --model gpt3-350m --cluster a100-3090-4 --global-batch 32 --micro-batch 1,2,4 --threads 1";
 
 }  // namespace
 
@@ -36,11 +37,11 @@ TEST_CASE("plan prints a summary, and with --out writes the plan instead", "[pla
 }
 
 TEST_CASE("check finds nothing wrong with what plan writes", "[plan]") {
-  const std::string more = GENERATE(std::string(""), " --type-pure", " --whole-nodes", " --pipelines 2",
-                                    " --stages 2..3", " --tensor-parallel 2", " --optimizer-sharding stage-data-parallel",
-                                    " --memory-margin '8 GB' --framework-overhead '2 GiB'", " --no-recompute",
-                                    " --forbid 'type=rtx-3090 stage=first' --force 'layers=3-9 group=a100'",
-                                    " --forbid device=a100-0:0", " --forbid node=rtx3090-0 --schedule 1f1b,interleaved");
+  const std::string more = GENERATE(
+      std::string(""), " --type-pure", " --whole-nodes", " --pipelines 2", " --stages 2..3", " --tensor-parallel 2",
+      " --optimizer-sharding stage-data-parallel", " --memory-margin '8 GB' --framework-overhead '2 GiB'",
+      " --no-recompute", " --forbid 'type=rtx-3090 stage=first' --force 'layers=3-9 group=a100'",
+      " --forbid device=a100-0:0", " --forbid node=rtx3090-0 --schedule 1f1b,interleaved");
   CAPTURE(more);
   const CommandResult plan = run_hpplan(kSmall + more + " --json");
   REQUIRE(plan.code == 0);
@@ -50,7 +51,8 @@ TEST_CASE("check finds nothing wrong with what plan writes", "[plan]") {
 }
 
 TEST_CASE("a placement rule is kept, stands in the plan, and check holds a plan against it", "[plan]") {
-  const CommandResult plan = run_hpplan(kSmall + " --pipelines 1 --stages 2 --forbid 'type=a100-80gb stage=first' --json");
+  const CommandResult plan =
+      run_hpplan(kSmall + " --pipelines 1 --stages 2 --forbid 'type=a100-80gb stage=first' --json");
   REQUIRE(plan.code == 0);
   auto json = nlohmann::json::parse(plan.out);
   CHECK(json["pipelines"][0]["stages"][0]["node_group"] == "rtx3090");
@@ -64,10 +66,12 @@ TEST_CASE("a placement rule is kept, stands in the plan, and check holds a plan 
 
 TEST_CASE("a placement rule that makes no sense is refused with what is known", "[plan]") {
   const auto [wrong, message, hint] = GENERATE(table<std::string, std::string, std::string>({
-      {"--forbid node=a100-1", "--forbid: \"node=a100-1\": the cluster has no node \"a100-1\"", "did you mean \"a100-0\"?"},
+      {"--forbid node=a100-1", "--forbid: \"node=a100-1\": the cluster has no node \"a100-1\"",
+       "did you mean \"a100-0\"?"},
       {"--force 'layers=1-3'", "names no devices", "add type=, group=, node= or device="},
       {"--forbid 'typ=a100'", "unknown word \"typ\" in \"typ=a100\"", "did you mean \"type\"?"},
-      {"--forbid type=a100-80gb --forbid type=rtx-3090", "no device may hold layer 0 (embedding)", "leave out one of the rules"},
+      {"--forbid type=a100-80gb --forbid type=rtx-3090", "no device may hold layer 0 (embedding)",
+       "leave out one of the rules"},
   }));
   CAPTURE(wrong);
   const CommandResult result = run_hpplan(kSmall + " " + wrong);
@@ -76,11 +80,11 @@ TEST_CASE("a placement rule that makes no sense is refused with what is known", 
 }
 
 TEST_CASE("plans under other schedules are judged right", "[plan]") {
-  const std::string more = GENERATE(std::string(" --schedule 1f1b,gpipe,zb-h1,zb-h2,interleaved,zb-v,v-half,v-min"),
-                                    " --schedule dualpipe,dualpipe-v,chimera", " --schedule zb-auto",
-                                    " --schedule paci,pipedream,pipedream-2bw --max-drift 1",
-                                    " --schedule amdp --max-drift 1", " --in-flight adaptive --micro-batch 1",
-                                    " --schedule 1f1b,zb-h1 --pipelines 2");
+  const std::string more =
+      GENERATE(std::string(" --schedule 1f1b,gpipe,zb-h1,zb-h2,interleaved,zb-v,v-half,v-min"),
+               " --schedule dualpipe,dualpipe-v,chimera", " --schedule zb-auto",
+               " --schedule paci,pipedream,pipedream-2bw --max-drift 1", " --schedule amdp --max-drift 1",
+               " --in-flight adaptive --micro-batch 1", " --schedule 1f1b,zb-h1 --pipelines 2");
   CAPTURE(more);
   const CommandResult plan = run_hpplan(kSmall + more + " --json");
   REQUIRE(plan.code == 0);
@@ -118,7 +122,8 @@ TEST_CASE("a plan with an asynchronous schedule states drift, accumulation and s
   const CommandResult refused = run_hpplan(kSmall + " --schedule paci");
   CHECK(refused.code == 2);
   CHECK_THAT(refused.err, Contains("--max-drift 1"));
-  const auto plan = nlohmann::json::parse(run_hpplan(kSmall + " --schedule paci --max-drift 1 --stages 2..4 --json").out);
+  const auto plan =
+      nlohmann::json::parse(run_hpplan(kSmall + " --schedule paci --max-drift 1 --stages 2..4 --json").out);
   const auto& pipeline = plan["pipelines"][0];
   CHECK(pipeline["accumulation"] == pipeline["micro_batches"]);
   CHECK(pipeline["stages"][0]["drift"] == 1);
@@ -128,14 +133,15 @@ TEST_CASE("a plan with an asynchronous schedule states drift, accumulation and s
 }
 
 TEST_CASE("each search optimisation may be off and gives the same plan", "[plan]") {
-  const std::string switched = GENERATE(std::string("--no-cpc"), "--no-ses", "--no-oso", "--no-dpo", "--no-dpo --no-oso",
-                                        "--no-cpc --no-ses --no-oso");
+  const std::string switched = GENERATE(std::string("--no-cpc"), "--no-ses", "--no-oso", "--no-dpo",
+                                        "--no-dpo --no-oso", "--no-cpc --no-ses --no-oso");
   CAPTURE(switched);
   CHECK(run_hpplan(kSmall + " --json " + switched).out == run_hpplan(kSmall + " --json").out);
 }
 
 TEST_CASE("without any optimisation a time limit ends the search with a plan and a bound that holds", "[plan]") {
-  const std::string job = "plan --model gpt3-1.3b --cluster a100-3090-8 --global-batch 128 --micro-batch 4 --threads 1 --json";
+  const std::string job =
+      "plan --model gpt3-1.3b --cluster a100-3090-8 --global-batch 128 --micro-batch 4 --threads 1 --json";
   const auto best = nlohmann::json::parse(run_hpplan(job).out);
   const auto stopped =
       nlohmann::json::parse(run_hpplan(job + " --no-cpc --no-ses --no-oso --no-dpo --time-limit 0.3").out);
@@ -174,8 +180,8 @@ TEST_CASE("the report says how the search went", "[plan]") {
 
 TEST_CASE("a model that nothing can hold ends with 3, says why and leaves no file", "[plan]") {
   const ScratchFolder scratch;
-  const CommandResult result = run_hpplan("plan --model gpt3-70b --cluster a100-3090-4 --global-batch 32 --out " +
-                                          scratch.path("plan.json"));
+  const CommandResult result =
+      run_hpplan("plan --model gpt3-70b --cluster a100-3090-4 --global-batch 32 --out " + scratch.path("plan.json"));
   CHECK(result.code == 3);
   CHECK(result.out.empty());
   CHECK_THAT(result.err, Contains("no feasible plan") && Contains("memory"));
@@ -184,14 +190,16 @@ TEST_CASE("a model that nothing can hold ends with 3, says why and leaves no fil
 
 TEST_CASE("limits that leave plans on a large cluster find one", "[plan]") {
   const CommandResult result = run_hpplan(
-      "plan --model gpt3-350m --cluster b2-b4-512 --global-batch 128 --pipelines 1 --stages 8..12 --micro-batch 1,2 --json");
+      "plan --model gpt3-350m --cluster b2-b4-512 --global-batch 128 --pipelines 1 --stages 8..12 --micro-batch 1,2 "
+      "--json");
   CHECK(result.code == 0);
   CHECK_THAT(result.out, Contains("\"hpplan-plan\""));
 }
 
 TEST_CASE("with overlap, pipelines that fit no batch split are passed over", "[plan]") {
   const CommandResult result = run_hpplan(
-      "plan --model gpt3-1.3b --cluster a100-3090-4 --global-batch 2 --overlap --no-recompute --micro-batch 1 --stages 2..4 "
+      "plan --model gpt3-1.3b --cluster a100-3090-4 --global-batch 2 --overlap --no-recompute --micro-batch 1 --stages "
+      "2..4 "
       "--no-dpo --no-ses --json");
   CHECK(result.code == 0);
   CHECK_THAT(result.out, Contains("\"hpplan-plan\""));
@@ -199,7 +207,8 @@ TEST_CASE("with overlap, pipelines that fit no batch split are passed over", "[p
 
 TEST_CASE("more node groups than can be combined are a reason, not a crash", "[plan]") {
   std::string cluster =
-      "name: many\ndevice_types:\n  - {name: x, memory: 64 GB, peak: 300 TFLOPS, memory_bandwidth: 1 TB/s}\nnode_groups:\n";
+      "name: many\ndevice_types:\n  - {name: x, memory: 64 GB, peak: 300 TFLOPS, memory_bandwidth: 1 "
+      "TB/s}\nnode_groups:\n";
   for (int g = 0; g < 9; ++g) {
     cluster += "  - {name: g" + std::to_string(g) +
                ", device: x, nodes: 1, devices_per_node: 8, intra_node: {bandwidth: 100 GB/s, latency: 3 us}, "
@@ -211,10 +220,10 @@ TEST_CASE("more node groups than can be combined are a reason, not a crash", "[p
 }
 
 TEST_CASE("the plan verb refuses options that make no sense", "[plan]") {
-  const std::string wrong = GENERATE(std::string("--pipelines 0"), "--pipelines 4..2", "--stages x", "--micro-batch 0",
-                                     "--tensor-parallel 3", "--memory-margin 5", "--optimizer-sharding zero",
-                                     "--schedule 1f2b", "--schedule paci", "--in-flight some",
-                                     "--schedule gpipe --in-flight adaptive", "--max-drift -1", "--tolerance -1", "--threads 0");
+  const std::string wrong = GENERATE(
+      std::string("--pipelines 0"), "--pipelines 4..2", "--stages x", "--micro-batch 0", "--tensor-parallel 3",
+      "--memory-margin 5", "--optimizer-sharding zero", "--schedule 1f2b", "--schedule paci", "--in-flight some",
+      "--schedule gpipe --in-flight adaptive", "--max-drift -1", "--tolerance -1", "--threads 0");
   CAPTURE(wrong);
   const CommandResult result = run_hpplan(kSmall + " " + wrong);
   CHECK(result.code == 2);
@@ -225,8 +234,10 @@ TEST_CASE("the plan verb refuses options that make no sense", "[plan]") {
 TEST_CASE("what no search could resolve is bad input: A09, A10, A11", "[plan]") {
   const auto [wrong, message] = GENERATE(table<std::string, std::string>({
       {"--global-batch 8 --micro-batch 3",
-       "--global-batch: global batch 8 / (micro-batch 3 x data parallelism 1) = 2.67 micro-batches, needed a whole number "
-       "of at least 1\n  hint: use micro-batch 2 (4 micro-batches), or micro-batch 4 (2 micro-batches), or global batch 9"},
+       "--global-batch: global batch 8 / (micro-batch 3 x data parallelism 1) = 2.67 micro-batches, needed a whole "
+       "number "
+       "of at least 1\n  hint: use micro-batch 2 (4 micro-batches), or micro-batch 4 (2 micro-batches), or global "
+       "batch 9"},
       {"--global-batch 7 --micro-batch 2,4",
        "--global-batch: 7 samples are no sum of micro-batches of 2, 4 samples\n"
        "  hint: allow a micro-batch of 1 sample, or change the global batch"},
@@ -262,10 +273,42 @@ TEST_CASE("every option of the job with every kind of value: a plan, bad input o
                                       "--framework-overhead", "--optimizer-sharding", "--pipelines", "--stages",
                                       "--tensor-parallel", "--time-limit", "--threads", "--effort", "--top");
   const std::string base = option == "--global-batch" ? "plan --model gpt3-350m --cluster a100-3090-4 " : kSmall + " ";
-  for (const char* const value : {"''", "' '", "0", "-0", "-1", "1", "3", "1.5", "1e3", "1e999", "nan", "inf", "0x10", "007",
-                                  "2147483647", "2147483648", "99999999999999999999", "1,2", "1,,2", ",", "1..2", "2..1",
-                                  "..", "1..", "..2", "1...2", "'1 GB'", "'-1 GB'", "'70 GB'", "'1e30 GB'", "'1 Gb'", "none", "1f1b",
-                                  "1f1b,1f1b", "$'\\xff'", "--quiet"}) {
+  for (const char* const value : {"''",
+                                  "' '",
+                                  "0",
+                                  "-0",
+                                  "-1",
+                                  "1",
+                                  "3",
+                                  "1.5",
+                                  "1e3",
+                                  "1e999",
+                                  "nan",
+                                  "inf",
+                                  "0x10",
+                                  "007",
+                                  "2147483647",
+                                  "2147483648",
+                                  "99999999999999999999",
+                                  "1,2",
+                                  "1,,2",
+                                  ",",
+                                  "1..2",
+                                  "2..1",
+                                  "..",
+                                  "1..",
+                                  "..2",
+                                  "1...2",
+                                  "'1 GB'",
+                                  "'-1 GB'",
+                                  "'70 GB'",
+                                  "'1e30 GB'",
+                                  "'1 Gb'",
+                                  "none",
+                                  "1f1b",
+                                  "1f1b,1f1b",
+                                  "$'\\xff'",
+                                  "--quiet"}) {
     CAPTURE(option, value);
     const CommandResult result = run_hpplan(base + option + " " + value);
     CAPTURE(result.err);

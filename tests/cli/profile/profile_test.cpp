@@ -119,15 +119,19 @@ TEST_CASE("profiles of Galvatron and timers of Megatron-LM are imported from a f
   write(folder / "computation_profiling_bf16_m_all.json",
         "{\"layernum[2]_bsz1_seq2048\": 9.0, \"layernum[4]_bsz1_seq2048\": 15.0, \"layernum[2]_bsz2_seq2048\": 17.0,\n"
         " \"layernum[4]_bsz2_seq2048\": 29.0}");
-  const Outcome galvatron = hpplan_profile("import " + folder.text() + " --device a100-80gb --model gpt3-350m --out " + (folder / "p.json").string());
+  const Outcome galvatron = hpplan_profile("import " + folder.text() + " --device a100-80gb --model gpt3-350m --out " +
+                                           (folder / "p.json").string());
   CAPTURE(galvatron.text);
   CHECK(galvatron.code == 0);
-  CHECK(contains(galvatron.text, "note: Galvatron measures the forward alone: the backward is taken as twice the forward"));
+  CHECK(contains(galvatron.text,
+                 "note: Galvatron measures the forward alone: the backward is taken as twice the forward"));
   const Outcome shown = hpplan_profile("show " + (folder / "p.json").string());
   CHECK(shown.code == 0);
   CHECK(contains(shown.text, "note: what Galvatron measures outside the layers is taken as the head"));
-  const Outcome plan = run(std::string(HPPLAN_BINARY) + " plan --model gpt3-350m --cluster a100-3090-4 --global-batch 8 --micro-batch 1,2 --profile " +
-                           (folder / "p.json").string());
+  const Outcome plan =
+      run(std::string(HPPLAN_BINARY) +
+          " plan --model gpt3-350m --cluster a100-3090-4 --global-batch 8 --micro-batch 1,2 --profile " +
+          (folder / "p.json").string());
   CAPTURE(plan.text);
   CHECK(plan.code == 0);
   CHECK(contains(plan.text, "note: a100-80gb: the profile has no embedding; modelled instead"));
@@ -135,7 +139,8 @@ TEST_CASE("profiles of Galvatron and timers of Megatron-LM are imported from a f
   fs::remove(folder / "computation_profiling_bf16_m_all.json");
   fs::remove(folder / "p.json");
   write(folder / "run.log", "(min, max) time across ranks (ms):\n    forward-compute ....: (1.0, x)\n");
-  const Outcome broken = hpplan_profile("import " + folder.text() + " --device a100 --model gpt3-350m --out " + (folder / "p.json").string());
+  const Outcome broken = hpplan_profile("import " + folder.text() + " --device a100 --model gpt3-350m --out " +
+                                        (folder / "p.json").string());
   CHECK(broken.code == 2);
   CHECK(contains(broken.text, "run.log:2:27: error: forward-compute: found \"(1.0, x)\", needed a time in ms"));
   CHECK(contains(broken.text, "run.log:1:1: error: num_layers: the log does not state it"));

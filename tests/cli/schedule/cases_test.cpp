@@ -17,16 +17,17 @@ TEST_CASE("A08: fewer micro-batches than stages run, with their bubble and a not
   const auto [micro_batches, makespan, bubble] =
       GENERATE(table<int, double, double>({{3, 300.0, 0.7}, {1, 240.0, 0.875}, {8, 450.0, 7.0 / 15.0}}));
   CAPTURE(micro_batches);
-  const CommandResult result = run_hpplan(
-      concat("schedule --family 1f1b --stages 8 --micro-batches ", micro_batches, " --forward 10 --backward 20 --json"));
+  const CommandResult result = run_hpplan(concat("schedule --family 1f1b --stages 8 --micro-batches ", micro_batches,
+                                                 " --forward 10 --backward 20 --json"));
   CHECK(result.code == 0);
   const auto json = nlohmann::json::parse(result.out);
   CHECK(json["makespan"] == makespan);
   CHECK(json["bubble_rate"].get<double>() == Approx(bubble));
   if (micro_batches == 3) CHECK(json["peak_in_flight"] == std::vector<int>{3, 3, 3, 3, 3, 3, 2, 1});
-  const std::string note = micro_batches < 8 ? concat("note: ", micro_batches, " micro-batches for 8 stages: the stages are idle for ",
-                                                      micro_batches == 3 ? "70.0" : "87.5", " % of the time\n")
-                                             : "";
+  const std::string note =
+      micro_batches < 8 ? concat("note: ", micro_batches, " micro-batches for 8 stages: the stages are idle for ",
+                                 micro_batches == 3 ? "70.0" : "87.5", " % of the time\n")
+                        : "";
   CHECK(result.err == note);
 }
 

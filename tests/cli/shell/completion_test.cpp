@@ -24,10 +24,11 @@ bool has_line(const std::string& text, const std::string& start) {
 
 /// What bash offers for a command line, split into words as bash splits them, with the cursor in the last one.
 std::string in_bash(const std::string& words) {
-  const CommandResult result = run_script("bash -c", "source <(hpplan completion bash)\nCOMP_WORDS=(hpplan " + words +
-                                                         ")\nCOMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n"
-                                                         "_hpplan hpplan \"${COMP_WORDS[COMP_CWORD]}\" \"${COMP_WORDS[COMP_CWORD-1]}\"\n"
-                                                         "printf '%s\\n' \"${COMPREPLY[@]}\"\n");
+  const CommandResult result =
+      run_script("bash -c", "source <(hpplan completion bash)\nCOMP_WORDS=(hpplan " + words +
+                                ")\nCOMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n"
+                                "_hpplan hpplan \"${COMP_WORDS[COMP_CWORD]}\" \"${COMP_WORDS[COMP_CWORD-1]}\"\n"
+                                "printf '%s\\n' \"${COMPREPLY[@]}\"\n");
   CAPTURE(words, result.err);
   CHECK(result.code == 0);
   CHECK(result.err.empty());
@@ -96,16 +97,18 @@ TEST_CASE("bash completes through its own script", "[cli][completion]") {
   CHECK(in_bash("plan --model = gpt3-7") == "gpt3-70b\n");
   CHECK(has_line(in_bash("plan --model ="), "gpt3-70b\n"));
   CHECK(has_line(in_bash("check ''"), "script\n"));  // the file that run_script writes
-  CHECK(run_script("bash -c", "source <(hpplan completion bash); complete -p hpplan").out == "complete -F _hpplan hpplan\n");
+  CHECK(run_script("bash -c", "source <(hpplan completion bash); complete -p hpplan").out ==
+        "complete -F _hpplan hpplan\n");
 }
 
 TEST_CASE("zsh completes through its own script", "[cli][completion]") {
   if (skip_without("zsh")) return;
   CHECK(run_script("bash -c", "hpplan completion zsh >_hpplan && zsh -n _hpplan").code == 0);
   const auto in_zsh = [](const std::string& words, const std::string& prefix) {
-    return run_script("zsh -f -c", "_describe() { print -l -- \"$3[@]\" ${(P)4} }\n_files() { print files $* }\n"
-                                   "source <(hpplan completion zsh)\nwords=(hpplan " + words + " '" + prefix +
-                                       "'); CURRENT=$#words; PREFIX='" + prefix + "'\n_hpplan\n")
+    return run_script("zsh -f -c",
+                      "_describe() { print -l -- \"$3[@]\" ${(P)4} }\n_files() { print files $* }\n"
+                      "source <(hpplan completion zsh)\nwords=(hpplan " +
+                          words + " '" + prefix + "'); CURRENT=$#words; PREFIX='" + prefix + "'\n_hpplan\n")
         .out;
   };
   CHECK(has_line(in_zsh("", "pla"), "plan:Finds the fastest plan: pipelines"));
@@ -117,8 +120,8 @@ TEST_CASE("zsh completes through its own script", "[cli][completion]") {
 TEST_CASE("fish completes through its own script", "[cli][completion]") {
   if (skip_without("fish")) return;
   const auto in_fish = [](const std::string& line) {
-    const CommandResult result =
-        run_script("env HOME=\"$PWD\" fish --no-config -c", "hpplan completion fish | source; complete -C '" + line + "'");
+    const CommandResult result = run_script("env HOME=\"$PWD\" fish --no-config -c",
+                                            "hpplan completion fish | source; complete -C '" + line + "'");
     CAPTURE(result.err);
     CHECK(result.code == 0);
     return result.out;

@@ -19,12 +19,15 @@ namespace {
 
 const std::string kPlan = "plan --model gpt3-350m --cluster b2-b4-4 --global-batch 8 --micro-batch 1,2";
 const std::string kMegatron =
-    "--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 128 --max-position-embeddings 128 --vocab-size 1000";
+    "--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 128 --max-position-embeddings 128 "
+    "--vocab-size 1000";
 
 /// A profile in the format of Metis.
 const char* const kMetis =
-    "{\"model\": {\"model_name\": \"tiny\", \"num_layers\": 3, \"parameters\": {\"parameters_per_layer_bytes\": [8, 8, 8]}},\n"
-    " \"execution_time\": {\"layer_compute_total_ms\": [1, 3, 2]}, \"execution_memory\": {\"layer_memory_total_mb\": [1, 1, 1]}}";
+    "{\"model\": {\"model_name\": \"tiny\", \"num_layers\": 3, \"parameters\": {\"parameters_per_layer_bytes\": [8, 8, "
+    "8]}},\n"
+    " \"execution_time\": {\"layer_compute_total_ms\": [1, 3, 2]}, \"execution_memory\": {\"layer_memory_total_mb\": "
+    "[1, 1, 1]}}";
 
 void check_has_options(const Json& verb, const std::string& words) {
   for (const Json& below : verb["verbs"]) check_has_options(below, words + " " + below["name"].get<std::string>());
@@ -55,14 +58,18 @@ std::vector<Case> cases(const ScratchFolder& scratch) {
           {"schedule --family 1f1b --stages 2 --micro-batches 2 --forward 1 --backward 2", ""},
           {"profile show gpt3-350m.ascend-910b2", ""},
           {"profile synthesize --device ascend-910b2 --model gpt3-350m --tensor-parallel 1 --samples 1", ""},
-          {"profile import " + scratch.write("DeviceType.X_tp1_bs1.json", kMetis) + " --out " + scratch.path("profile.json"), ""},
+          {"profile import " + scratch.write("DeviceType.X_tp1_bs1.json", kMetis) + " --out " +
+               scratch.path("profile.json"),
+           ""},
           {"show --model gpt3-350m --cluster b2-b4-4", ""},
           {"model import -", kMegatron},
           {"model show gpt3-13b", ""},
-          {"cluster import - --device a100-80gb --intra-bandwidth '100 GB/s' --inter-bandwidth '25 GB/s'", "n1 slots=2\nn2 slots=2\n"},
+          {"cluster import - --device a100-80gb --intra-bandwidth '100 GB/s' --inter-bandwidth '25 GB/s'",
+           "n1 slots=2\nn2 slots=2\n"},
           {"cluster show b2-b4-4", ""},
           {"export " + plan + inputs + " --to torch --out " + scratch.path("torch"), ""},
-          {"sweep - --out " + scratch.path("r.jsonl"), "base: {model: gpt3-350m, cluster: b2-b4-4, global_batch: 8, micro_batch: [1, 2]}\n"},
+          {"sweep - --out " + scratch.path("r.jsonl"),
+           "base: {model: gpt3-350m, cluster: b2-b4-4, global_batch: 8, micro_batch: [1, 2]}\n"},
           {"sweep summarize " + scratch.path("r.jsonl"), ""},
           {"completion bash", ""},
           {"man plan", ""}};
@@ -88,7 +95,8 @@ TEST_CASE("with --json the result of every verb is JSON, and --quiet leaves stan
 TEST_CASE("models and clusters as JSON are files that read back as the same", "[cli][manners]") {
   for (const std::string name : {"gpt3-13b", "moe-8x7b", "nemotron-like-8b"}) {
     CAPTURE(name);
-    CHECK(run_hpplan("model show -", run_hpplan("model show " + name + " --json").out).out == run_hpplan("model show " + name).out);
+    CHECK(run_hpplan("model show -", run_hpplan("model show " + name + " --json").out).out ==
+          run_hpplan("model show " + name).out);
   }
   for (const std::string name : {"b2-b4-64", "odd-nodes"}) {
     CAPTURE(name);
@@ -106,10 +114,12 @@ TEST_CASE("verbs are joined by pipes", "[cli][manners]") {
   CHECK(checked.err.find("gpt3-350m on b2-b4-4") == 0);  // the summary of plan goes past the pipe
   CHECK(piped("hpplan " + kPlan + " --quiet --out - | hpplan check - --quiet").err.empty());
   CHECK(piped("hpplan " + kPlan + " --quiet --out - | hpplan simulate - --svg - | head -c 4").out == "<svg");
-  CHECK(piped("hpplan cluster show b2-b4-4 | hpplan plan --model gpt3-350m --cluster - --global-batch 8 --micro-batch 1 | head -1").out ==
-        "gpt3-350m on b2-b4-4, global batch 8\n");
+  CHECK(piped("hpplan cluster show b2-b4-4 | hpplan plan --model gpt3-350m --cluster - --global-batch 8 --micro-batch "
+              "1 | head -1")
+            .out == "gpt3-350m on b2-b4-4, global batch 8\n");
   CHECK(piped("echo 'base: {model: gpt3-350m, cluster: b2-b4-4, global_batch: 8, micro_batch: 1}' | "
-              "hpplan sweep - --out - --quiet | hpplan sweep summarize - --csv - | wc -l").out == "2\n");
+              "hpplan sweep - --out - --quiet | hpplan sweep summarize - --csv - | wc -l")
+            .out == "2\n");
 }
 
 TEST_CASE("a second - for the same stream is refused", "[cli][manners]") {

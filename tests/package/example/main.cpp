@@ -1,5 +1,5 @@
-// Plans from numbers made up on the spot: no file is read. Eight layers of a model nobody has measured, on a node of two
-// fast devices and a node of two slow ones.
+// Plans from numbers made up on the spot: no file is read. Eight layers of a model nobody has measured, on a node of
+// two fast devices and a node of two slow ones.
 #include <iostream>
 #include <string>
 #include <utility>

@@ -31,7 +31,8 @@ Plan priced(std::vector<PipelinePlan> pipelines) {
   plan.iteration_time = Seconds{1.0};
   for (const PipelinePlan& pipeline : pipelines) {
     for (const StagePlan& stage : pipeline.stages) {
-      for (const RecomputeRange& range : stage.recompute) plan.iteration_time = plan.iteration_time + Seconds{0.01 * range.layers.size()};
+      for (const RecomputeRange& range : stage.recompute)
+        plan.iteration_time = plan.iteration_time + Seconds{0.01 * range.layers.size()};
     }
   }
   plan.pipelines = std::move(pipelines);
@@ -101,16 +102,19 @@ TEST_CASE("megatron carries equal pipelines of one degree", "[export][property]"
     const int whole = static_cast<int>(seed % 4);
     for (PipelinePlan& pipeline : c.plan.pipelines) {
       for (StagePlan& stage : pipeline.stages) {
-        std::vector<std::set<std::string>> operators(static_cast<std::size_t>(detail::blocks_of(stage, c.model).size()));
+        std::vector<std::set<std::string>> operators(
+            static_cast<std::size_t>(detail::blocks_of(stage, c.model).size()));
         const auto all = recomputable_operators(c.model.kind_of(1));
-        for (std::size_t i = 0; i < operators.size() && static_cast<int>(i) < whole; ++i) operators[i] = {all.begin(), all.end()};
+        for (std::size_t i = 0; i < operators.size() && static_cast<int>(i) < whole; ++i)
+          operators[i] = {all.begin(), all.end()};
         detail::set_recompute(stage, operators, c.model);
       }
     }
     const auto files = files_of(export_megatron(c.request()));
     const PipelinePlan& first = c.plan.pipelines.front();
     int world = 0;
-    for (const PipelinePlan& pipeline : c.plan.pipelines) world += static_cast<int>(detail::places_of(pipeline.stages).size());
+    for (const PipelinePlan& pipeline : c.plan.pipelines)
+      world += static_cast<int>(detail::places_of(pipeline.stages).size());
     const MegatronJob job = read_megatron_arguments(files.at("megatron.args"), "megatron.args", world);
     CHECK(job.data_parallel == first.stages[0].data_parallel * static_cast<int>(c.plan.pipelines.size()));
     CHECK(job.micro_batches == first.micro_batches);
@@ -124,7 +128,8 @@ TEST_CASE("megatron carries equal pipelines of one degree", "[export][property]"
   }
 }
 
-TEST_CASE("megatron: stages that differ go to one file per node, or are approximated at a price", "[export][property]") {
+TEST_CASE("megatron: stages that differ go to one file per node, or are approximated at a price",
+          "[export][property]") {
   int differing = 0;
   for (unsigned seed = 0; seed < kRounds; ++seed) {
     CAPTURE(seed);
@@ -194,7 +199,8 @@ TEST_CASE("hetu carries pipelines of different depth", "[export][property]") {
     CHECK(strategy.micro_batches == micro_batches);
     std::vector<int> used;
     for (const auto& [rank, device] : strategy.devices) {
-      if (std::find(strategy.unused.begin(), strategy.unused.end(), rank) == strategy.unused.end()) used.push_back(device);
+      if (std::find(strategy.unused.begin(), strategy.unused.end(), rank) == strategy.unused.end())
+        used.push_back(device);
     }
     std::vector<int> planned;
     for (const DevicePlace& place : detail::places_of(c.plan.pipelines)) planned.push_back(rank_of(c.cluster, place));
@@ -209,7 +215,8 @@ TEST_CASE("galvatron carries stages of equal size", "[export][property]") {
     const PipelinePlan& pipeline = c.plan.pipelines.front();
     const bool ends_differ = pipeline.stages.front().tensor_parallel != pipeline.stages.back().tensor_parallel;
     if (ends_differ) {
-      CHECK(is_refused(c.request(), export_galvatron, concat("stages[", pipeline.stages.size() - 1, "].tensor_parallel")));
+      CHECK(is_refused(c.request(), export_galvatron,
+                       concat("stages[", pipeline.stages.size() - 1, "].tensor_parallel")));
       continue;
     }
     const auto files = files_of(export_galvatron(c.request()));
@@ -242,7 +249,8 @@ TEST_CASE("mindformers carries recomputation per stage and operator", "[export][
     if (!job.recompute.empty()) CHECK(job.recompute == whole);
     int partial = 0;
     for (const StagePlan& stage : pipeline.stages) {
-      for (const RecomputeRange& range : stage.recompute) partial += range.operators.size() == 1 ? range.layers.size() : 0;
+      for (const RecomputeRange& range : stage.recompute)
+        partial += range.operators.size() == 1 ? range.layers.size() : 0;
     }
     int read = 0;
     for (const auto& [cell, counts] : job.recompute_cells) {
@@ -260,7 +268,8 @@ TEST_CASE("metis rows carry one pipeline", "[export][property]") {
     const MetisRow row = read_metis_row(files_of(export_metis(c.request())).at("metis.txt"), "metis.txt");
     CHECK(row.batches == pipeline.micro_batches);
     for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
-      CHECK(row.strategies[s] == std::vector<int>{pipeline.stages[s].data_parallel, pipeline.stages[s].tensor_parallel});
+      CHECK(row.strategies[s] ==
+            std::vector<int>{pipeline.stages[s].data_parallel, pipeline.stages[s].tensor_parallel});
       CHECK(row.layer_partition[s + 1] == pipeline.stages[s].layers.last);
     }
   }
@@ -348,7 +357,8 @@ TEST_CASE("slurm files list every rank once", "[export][property]") {
     const Case c(seed, {2, false, false, false, false, false, true});
     const auto files = files_of(export_slurm(c.request()));
     const auto places = detail::places_of(c.plan.pipelines);
-    CHECK(std::count(files.at("ranks.tsv").begin(), files.at("ranks.tsv").end(), '\n') == static_cast<long>(places.size()) + 1);
+    CHECK(std::count(files.at("ranks.tsv").begin(), files.at("ranks.tsv").end(), '\n') ==
+          static_cast<long>(places.size()) + 1);
     CHECK(files.at("job.sbatch").find(concat("export WORLD_SIZE=", places.size(), "\n")) != std::string::npos);
   }
 }

@@ -30,7 +30,8 @@ bool is_right(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("every mutation of a plan is handled, and none is called right but of remarks and of the job", "[io][property]") {
+TEST_CASE("every mutation of a plan is handled, and none is called right but of remarks and of the job",
+          "[io][property]") {
   const json good = as_json(good_plan());
   REQUIRE(is_right(good.dump()));
   std::set<std::string> unnoticed;

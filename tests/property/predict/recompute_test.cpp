@@ -100,8 +100,9 @@ TEST_CASE("the cheapest recomputation is that of brute force", "[recompute][prop
     for (const RecomputeCount& count : found->counts) {
       CHECK(count.choice > 0);
       CHECK(count.layers > 0);
-      extra += instance.choices[static_cast<std::size_t>(count.kind)][static_cast<std::size_t>(count.choice)].extra.value() *
-               count.layers;
+      extra +=
+          instance.choices[static_cast<std::size_t>(count.kind)][static_cast<std::size_t>(count.choice)].extra.value() *
+          count.layers;
     }
     CHECK(extra == Approx(found->extra.value()).margin(1e-12));
   }

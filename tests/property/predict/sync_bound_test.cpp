@@ -29,7 +29,7 @@ class RandomPlans {
       group.nodes = pick(1, 3);
       group.devices_per_node = 1 << pick(0, 3);
       group.intra_GBps = pick(1, 400);
-      group.inter_GBps = pick(1, 400);      // now and then faster than the inner link
+      group.inter_GBps = pick(1, 400);  // now and then faster than the inner link
       group.intra_latency_s = pick(0, 1) * 1e-6;
       group.inter_latency_s = pick(0, 1) * 1e-5;
       spec.groups.push_back(group);
@@ -71,7 +71,8 @@ class RandomPlans {
       if (devices % tp == 0 && 64 % (devices / tp) == 0) degrees.push_back(tp);
     }
     // 3 nodes give DP degrees that do not divide 64; the All-Reduce does not care, so any degree will do.
-    stage.tensor_parallel = degrees.empty() ? 1 : degrees[static_cast<std::size_t>(pick(0, static_cast<int>(degrees.size()) - 1))];
+    stage.tensor_parallel =
+        degrees.empty() ? 1 : degrees[static_cast<std::size_t>(pick(0, static_cast<int>(degrees.size()) - 1))];
     stage.data_parallel = devices / stage.tensor_parallel;
     return stage;
   }
@@ -80,7 +81,8 @@ class RandomPlans {
     const int layers = problem.model.layer_count();
     std::vector<PipelinePlan> pipelines;
     for (std::size_t next = 0; next < stages.size();) {
-      const auto depth = static_cast<std::size_t>(pick(1, std::min({3, layers, static_cast<int>(stages.size() - next)})));
+      const auto depth =
+          static_cast<std::size_t>(pick(1, std::min({3, layers, static_cast<int>(stages.size() - next)})));
       std::vector<StageSpec> mine(stages.begin() + static_cast<std::ptrdiff_t>(next),
                                   stages.begin() + static_cast<std::ptrdiff_t>(next + depth));
       int first = 0;

@@ -10,10 +10,8 @@ namespace {
 
 ModelSpec model_of(int variant) {
   switch (variant) {
-    case 0:
-      return gpt_model(2, 1024, 16);
-    case 1:
-      return llama_model(2, 4096, 32, 8, 14336, 128256);
+    case 0: return gpt_model(2, 1024, 16);
+    case 1: return llama_model(2, 4096, 32, 8, 14336, 128256);
     case 2: {
       ModelSpec model = llama_model(2, 4096, 32, 8, 14336, 32000);
       model.kinds[1].mlp->experts = 8;

@@ -38,8 +38,8 @@ bool is_split(const Problem& problem, const StagePlan& stage) {
          (count <= per_node || per_node % stage.tensor_parallel == 0);
 }
 
-/// Whether every stage holds a layer on devices that it may take and divides its micro-batch, and the pipelines make the
-/// batch.
+/// Whether every stage holds a layer on devices that it may take and divides its micro-batch, and the pipelines make
+/// the batch.
 bool keeps_rules(const Problem& problem, const Pipelines& pipelines) {
   int samples = 0;
   for (const PipelinePlan& pipeline : pipelines) {
@@ -60,8 +60,8 @@ double judge(const Problem& problem, Pipelines pipelines) {
     for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
       StagePlan& stage = pipeline.stages[s];
       const int in_flight = std::min(pipeline.micro_batches, static_cast<int>(pipeline.stages.size() - s));
-      const StageQuery query{stage.node_group, stage.tensor_parallel, stage.data_parallel, pipeline.micro_batch,
-                             stage.layers, in_flight};
+      const StageQuery query{stage.node_group,     stage.tensor_parallel, stage.data_parallel,
+                             pipeline.micro_batch, stage.layers,          in_flight};
       const auto predicted = predict_stage(problem, query);
       const auto* estimate = std::get_if<StageEstimate>(&predicted);
       if (estimate == nullptr) return kInfeasible;
@@ -93,7 +93,9 @@ void split_anew(const Problem& problem, Dice& dice, StagePlan& stage) {
 /// One change of which devices work together: a stage halved, two stages joined, a stage made a pipeline of its own, or
 /// two pipelines made one. It may break rules: judge() says so.
 void change_structure(const Problem& problem, Dice& dice, Pipelines& pipelines) {
-  const auto pick = [&](std::size_t count) { return static_cast<std::size_t>(dice.whole(0, static_cast<int>(count) - 1)); };
+  const auto pick = [&](std::size_t count) {
+    return static_cast<std::size_t>(dice.whole(0, static_cast<int>(count) - 1));
+  };
   const std::size_t p = pick(pipelines.size());
   PipelinePlan& pipeline = pipelines[p];
   const std::size_t s = pick(pipeline.stages.size());
@@ -139,7 +141,8 @@ void change_structure(const Problem& problem, Dice& dice, Pipelines& pipelines) 
       if (q == p || samples % pipeline.micro_batch != 0) return;
       pipeline.micro_batches += samples / pipeline.micro_batch;
       pipeline.stages.insert(pipeline.stages.end(), pipelines[q].stages.begin(), pipelines[q].stages.end());
-      if (static_cast<int>(pipeline.stages.size()) > problem.model.layer_count()) return;   // an empty stage breaks rules
+      if (static_cast<int>(pipeline.stages.size()) > problem.model.layer_count())
+        return;  // an empty stage breaks rules
       deal_layers(problem, pipeline);
       pipelines.erase(pipelines.begin() + static_cast<std::ptrdiff_t>(q));
       return;
@@ -150,7 +153,9 @@ void change_structure(const Problem& problem, Dice& dice, Pipelines& pipelines) 
 /// One small change: a layer to the neighbour, another split, micro-batches to another pipeline, two stages swapped,
 /// or another micro-batch size. It may break rules: judge() says so.
 void change(const Problem& problem, Dice& dice, Pipelines& pipelines) {
-  const auto pick = [&](std::size_t count) { return static_cast<std::size_t>(dice.whole(0, static_cast<int>(count) - 1)); };
+  const auto pick = [&](std::size_t count) {
+    return static_cast<std::size_t>(dice.whole(0, static_cast<int>(count) - 1));
+  };
   PipelinePlan& pipeline = pipelines[pick(pipelines.size())];
   const std::size_t s = pick(pipeline.stages.size());
   StagePlan& stage = pipeline.stages[s];
@@ -227,8 +232,9 @@ Pipelines shaken(const Problem& problem, Pipelines pipelines, Dice& dice) {
 
 }  // namespace
 
-TEST_CASE("no walk over layers, splits, stages and pipelines from anywhere beats a plan that is proved, and none a bound",
-          "[search][property]") {
+TEST_CASE(
+    "no walk over layers, splits, stages and pipelines from anywhere beats a plan that is proved, and none a bound",
+    "[search][property]") {
   int proved = 0;
   for (std::uint64_t seed = 4101; seed <= 4126; ++seed) {
     Inputs inputs = random_inputs(seed, {24, 3, 8, 48});

@@ -13,7 +13,7 @@ namespace {
 double planned_time(const Inputs& inputs) {
   const SearchResult result = find_plan(inputs.problem(), {});
   if (result.plans.empty()) return std::numeric_limits<double>::infinity();
-  CHECK(result.report.proved);   // otherwise the comparisons below say nothing
+  CHECK(result.report.proved);  // otherwise the comparisons below say nothing
   return result.plans.front().iteration_time.value();
 }
 
@@ -59,8 +59,8 @@ TEST_CASE("one more micro-batch size never gives a slower plan", "[search][prope
 TEST_CASE("twice the times give twice the step time", "[search][property]") {
   for (std::uint64_t seed = 3301; seed <= 3360; ++seed) {
     Inputs inputs = random_inputs(seed);
-    if (inputs.profiles.empty()) continue;   // the model's launch times are constants
-    inputs.job.constraints.allow_recompute = false;   // the times of single operators are modelled
+    if (inputs.profiles.empty()) continue;           // the model's launch times are constants
+    inputs.job.constraints.allow_recompute = false;  // the times of single operators are modelled
     INFO("seed " << seed << ": " << describe(inputs));
     const double before = planned_time(inputs);
     if (before == std::numeric_limits<double>::infinity()) continue;

@@ -91,7 +91,7 @@ TEST_CASE("with unlike layers in any order the plan is as fast as the best of al
     for (int layer = 1; layer <= inputs.model.block_count(); ++layer) {
       inputs.model.layers[static_cast<std::size_t>(layer)] = dice.one_of({1, first, first + 1});
     }
-    inputs.profiles.clear();   // modelled: the measured kinds are others
+    inputs.profiles.clear();  // modelled: the measured kinds are others
     compare(inputs, seed);
   }
 }

@@ -40,7 +40,8 @@ void check_feasible(const Problem& problem, const Plan& plan) {
       }
       // TP groups are consecutive devices and lie on one node.
       for (std::size_t d = 0; d < stage.devices.size(); ++d) {
-        const auto first = d / static_cast<std::size_t>(stage.tensor_parallel) * static_cast<std::size_t>(stage.tensor_parallel);
+        const auto first =
+            d / static_cast<std::size_t>(stage.tensor_parallel) * static_cast<std::size_t>(stage.tensor_parallel);
         CHECK(stage.devices[d].node == stage.devices[first].node);
       }
     }

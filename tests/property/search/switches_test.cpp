@@ -52,7 +52,8 @@ TEST_CASE("every combination of the four optimisations finds the same plan to th
   }
 }
 
-TEST_CASE("any number of threads finds the same plan to the byte, whatever is switched off", "[search][property][switches]") {
+TEST_CASE("any number of threads finds the same plan to the byte, whatever is switched off",
+          "[search][property][switches]") {
   for (std::uint64_t seed = 5101; seed <= 5102; ++seed) {
     const Inputs inputs = tiny_inputs(seed);
     const Problem problem = inputs.problem();
@@ -139,7 +140,8 @@ TEST_CASE("a search that is stopped has a bound that holds, whatever is switched
   }
 }
 
-TEST_CASE("with a tolerance, every combination of the optimisations keeps its promise", "[search][property][switches]") {
+TEST_CASE("with a tolerance, every combination of the optimisations keeps its promise",
+          "[search][property][switches]") {
   for (std::uint64_t seed = 5501; seed <= 5512; ++seed) {
     Inputs inputs = tiny_inputs(seed);
     const double optimum = brute_force_plan(inputs.problem()).time();

@@ -83,8 +83,8 @@ Seconds time_of(const Problem& problem, const std::vector<int>& block_counts, in
 TEST_CASE("A01, A03, A04: layers that do not divide over the stages are all kept, with no empty and no overfull stage",
           "[cases]") {
   // The even split of 30 over 4 is 8, 8, 7, 7; the fullest stage of the plan holds no more than that of the even split.
-  const auto [blocks, stages, fullest] = GENERATE(table<int, int, int>(
-      {{30, 4, 8}, {7, 2, 4}, {62, 4, 16}, {40, 16, 3}, {5, 4, 2}, {42, 16, 3}, {38, 8, 5}}));
+  const auto [blocks, stages, fullest] = GENERATE(
+      table<int, int, int>({{30, 4, 8}, {7, 2, 4}, {62, 4, 16}, {40, 16, 3}, {5, 4, 2}, {42, 16, 3}, {38, 8, 5}}));
   CAPTURE(blocks, stages);
   const int micro_batches = 64;
   const Problem problem = problem_of(one_pipeline(blocks, stages, micro_batches));
@@ -103,7 +103,8 @@ TEST_CASE("A01, A03, A04: layers that do not divide over the stages are all kept
   CHECK(counts.back() == fullest);
   CHECK(counts.back() - counts.front() <= 1);
   const int fuller = blocks % stages;
-  const std::vector<int> even = joined(repeated(blocks / stages + 1, fuller), repeated(blocks / stages, stages - fuller));
+  const std::vector<int> even =
+      joined(repeated(blocks / stages + 1, fuller), repeated(blocks / stages, stages - fuller));
   CHECK(plan.pipelines[0].time.value() <= time_of(problem, even, micro_batches).value() * (1.0 + 1e-9));
 }
 
@@ -264,7 +265,8 @@ TEST_CASE("A26: blocks by speed, limited by memory; the order of the stages matt
   CHECK(block_counts(tight, by_memory.pipelines[0]) == std::vector<int>{7, 5});
   CHECK(tight.cluster.type_of(stages[0].node_group).name == "slow");
   CHECK(by_memory.pipelines[0].time.value() == Approx(0.5617).epsilon(1e-3));
-  const Plan slow_last = evaluate(tight, {pipeline_of(tight, 1, 8, {{0, 0, 0, 1, 1, {0, 6}}, {1, 0, 0, 1, 1, {6, 14}}})});
+  const Plan slow_last =
+      evaluate(tight, {pipeline_of(tight, 1, 8, {{0, 0, 0, 1, 1, {0, 6}}, {1, 0, 0, 1, 1, {6, 14}}})});
   CHECK(slow_last.pipelines[0].time.value() == Approx(0.585).epsilon(1e-3));
 }
 

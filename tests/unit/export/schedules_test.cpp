@@ -1,7 +1,6 @@
-#include "io/framework_schedules.hpp"
-
 #include "base/diagnostic.hpp"
 #include "base/text.hpp"
+#include "io/framework_schedules.hpp"
 #include "support/catch.hpp"
 
 namespace hpplan {
@@ -72,7 +71,8 @@ TEST_CASE("Megatron layouts: the forms that parse", "[export]") {
   CHECK(layout("Et*4||t*4|t*4L", 12, 4) == "accepted");
   CHECK(layout("(t|)*0EttL", 2, 1) == "accepted");
   const auto entries = read_megatron_layout("Ettt|(tt|)*2,tttttL", "layout", {12, 4, 0});
-  CHECK(entries == std::vector<LayoutEntry>{{true, 3, 0, false}, {false, 2, 0, false}, {false, 2, 0, false}, {false, 5, 0, true}});
+  CHECK(entries ==
+        std::vector<LayoutEntry>{{true, 3, 0, false}, {false, 2, 0, false}, {false, 2, 0, false}, {false, 5, 0, true}});
   // Two chunks per rank: entry k lives on rank k % 2, so rank 0 holds layers {0} and {3, 4, 5}.
   CHECK(read_megatron_layout("Et|tt|ttt|tL", "layout", {7, 2, 0}).size() == 4);
 }

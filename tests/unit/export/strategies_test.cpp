@@ -1,7 +1,6 @@
-#include "io/framework_strategies.hpp"
-
 #include "base/diagnostic.hpp"
 #include "base/text.hpp"
+#include "io/framework_strategies.hpp"
 #include "support/catch.hpp"
 
 namespace hpplan {
@@ -28,10 +27,11 @@ std::string flagscale(const std::string& meshes, const std::string& split, int s
   const int mesh_count = static_cast<int>(std::count(meshes.begin(), meshes.end(), ',') + 1) / 5;
   std::string types;
   for (int i = 0; i < mesh_count; ++i) types += concat(i > 0 ? ", " : "", "m", i);
-  const std::string text = concat("system:\n  pipeline_model_parallel_size: ", stages, "\n  hetero:\n    enable_hetero: true\n",
-                                  "    hetero_process_meshes: [", meshes, "]\n    hetero_pipeline_layer_split: [", split,
-                                  "]\n    hetero_device_types: [", types, "]\n", more, "model:\n  num_layers: ", layers,
-                                  "\n  micro_batch_size: ", micro, "\n  global_batch_size: ", global, "\ndata: {}\n");
+  const std::string text =
+      concat("system:\n  pipeline_model_parallel_size: ", stages, "\n  hetero:\n    enable_hetero: true\n",
+             "    hetero_process_meshes: [", meshes, "]\n    hetero_pipeline_layer_split: [", split,
+             "]\n    hetero_device_types: [", types, "]\n", more, "model:\n  num_layers: ", layers,
+             "\n  micro_batch_size: ", micro, "\n  global_batch_size: ", global, "\ndata: {}\n");
   return outcome([&] { return read_flagscale_train(text, "train.yaml"); });
 }
 
@@ -53,37 +53,45 @@ TEST_CASE("Megatron arguments: accepted and refused as Megatron does", "[export]
   const char* const layout = "--pipeline-model-parallel-size 4 --pipeline-model-parallel-layout Et*3|t*3|t*3|t*3L ";
   CHECK(megatron(std::string(layout) + "--decoder-first-pipeline-num-layers 2").find("excludes") != std::string::npos);
   CHECK(megatron(std::string(layout) + "--account-for-loss-in-pipeline-split").find("excludes") != std::string::npos);
-  CHECK(megatron("--pipeline-model-parallel-size 4 --decoder-first-pipeline-num-layers 2 --decoder-last-pipeline-num-layers 3")
-            .find("7 layers do not divide over the 2 other stages") != std::string::npos);
+  CHECK(
+      megatron(
+          "--pipeline-model-parallel-size 4 --decoder-first-pipeline-num-layers 2 --decoder-last-pipeline-num-layers 3")
+          .find("7 layers do not divide over the 2 other stages") != std::string::npos);
   CHECK(megatron("--pipeline-model-parallel-size 4 --account-for-loss-in-pipeline-split "
                  "--account-for-embedding-in-pipeline-split")
             .find("12 + 2 layers do not divide over 4") != std::string::npos);
-  CHECK(megatron("--global-batch-size 32 --micro-batch-size 3").find("--global-batch-size: 32 is not a multiple") != std::string::npos);
-  CHECK(megatron("--tensor-model-parallel-size 4", 6).find("needs 4 devices or a multiple, have 6") != std::string::npos);
-  CHECK(megatron("--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout Et|t*5|t*4|t*2L --no-overlap-p2p-communication")
+  CHECK(megatron("--global-batch-size 32 --micro-batch-size 3").find("--global-batch-size: 32 is not a multiple") !=
+        std::string::npos);
+  CHECK(megatron("--tensor-model-parallel-size 4", 6).find("needs 4 devices or a multiple, have 6") !=
+        std::string::npos);
+  CHECK(megatron("--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout Et|t*5|t*4|t*2L "
+                 "--no-overlap-p2p-communication")
             .find("chunks need 3") != std::string::npos);
   CHECK(megatron("--recompute-granularity full --recompute-num-layers 3").find("full needs") != std::string::npos);
   CHECK(megatron("--recompute-granularity full --recompute-method block").find("full needs") != std::string::npos);
-  CHECK(megatron("--recompute-granularity selective --recompute-modules attn").find("unknown module \"attn\"") != std::string::npos);
-  CHECK(megatron("--recompute-granularity selective --recompute-method block").find("takes no method") != std::string::npos);
+  CHECK(megatron("--recompute-granularity selective --recompute-modules attn").find("unknown module \"attn\"") !=
+        std::string::npos);
+  CHECK(megatron("--recompute-granularity selective --recompute-method block").find("takes no method") !=
+        std::string::npos);
   CHECK(megatron("--distribute-saved-activations").find("needs full") != std::string::npos);
 }
 
 TEST_CASE("case A02: chunks that would lose layers are refused with the sizes that work", "[export]") {
   const std::string text = outcome([] {
-    return read_megatron_arguments("--num-layers 80 --pipeline-model-parallel-size 16 --num-layers-per-virtual-pipeline-stage 2",
-                                   "args", 16);
+    return read_megatron_arguments(
+        "--num-layers 80 --pipeline-model-parallel-size 16 --num-layers-per-virtual-pipeline-stage 2", "args", 16);
   });
   CHECK(text.find("80 layers over 16 stages are 5 per stage, not a multiple of 2") != std::string::npos);
   CHECK(text.find("1 (5 chunks), 5 (1 chunks)") != std::string::npos);
 }
 
 TEST_CASE("case A10: degrees that need more devices than there are", "[export]") {
-  CHECK(megatron("--pipeline-model-parallel-size 4 --tensor-model-parallel-size 2", 4).find("needs 8 devices or a multiple, have 4") !=
-        std::string::npos);
-  const std::string experts = megatron("--pipeline-model-parallel-size 2 --tensor-model-parallel-size 2 --num-experts 64 "
-                                       "--expert-model-parallel-size 8 --expert-tensor-parallel-size 1",
-                                       8);
+  CHECK(megatron("--pipeline-model-parallel-size 4 --tensor-model-parallel-size 2", 4)
+            .find("needs 8 devices or a multiple, have 4") != std::string::npos);
+  const std::string experts = megatron(
+      "--pipeline-model-parallel-size 2 --tensor-model-parallel-size 2 --num-experts 64 "
+      "--expert-model-parallel-size 8 --expert-tensor-parallel-size 1",
+      8);
   CHECK(experts.find("is 16, have 8 devices") != std::string::npos);
   CHECK(experts.find("possible: 1, 2, 4") != std::string::npos);
 }
@@ -102,10 +110,12 @@ TEST_CASE("case A23: the expert degree divides experts and devices", "[export]")
 TEST_CASE("case A29: meshes, stages, layers and batches of FlagScale add up", "[export]") {
   // G1 tp 2 dp 2 over two stages, G2 tp 4 dp 2: 4 + 4 + 8 = 16 devices, 3 stages, 16 / (2 * 1) = 8 micro-batches.
   CHECK(flagscale("2,1,1,2,1, 2,1,1,2,1, 4,1,1,2,1", "6, 6, 8", 3, 20) == "accepted");
-  CHECK(flagscale("2,1,1,2,1, 2,1,1,2,1, 4,1,1,2,1", "6, 6, 9", 3, 20).find("are 21, but the model has 20") != std::string::npos);
-  CHECK(flagscale("2,1,1,2,1, 2,1,1,2,1, 4,1,1,3,1", "6, 6, 8", 3, 20).find("dp 3, which does not divide the 2 samples") !=
+  CHECK(flagscale("2,1,1,2,1, 2,1,1,2,1, 4,1,1,2,1", "6, 6, 9", 3, 20).find("are 21, but the model has 20") !=
         std::string::npos);
-  CHECK(flagscale("2,1,1,2,1, 2,1,1,2,1", "6, 6, 8", 3, 20).find("3, but the meshes have 2 stages") != std::string::npos);
+  CHECK(flagscale("2,1,1,2,1, 2,1,1,2,1, 4,1,1,3,1", "6, 6, 8", 3, 20)
+            .find("dp 3, which does not divide the 2 samples") != std::string::npos);
+  CHECK(flagscale("2,1,1,2,1, 2,1,1,2,1", "6, 6, 8", 3, 20).find("3, but the meshes have 2 stages") !=
+        std::string::npos);
 }
 
 TEST_CASE("FlagScale files: what it forgets to check is refused", "[export]") {
@@ -113,8 +123,9 @@ TEST_CASE("FlagScale files: what it forgets to check is refused", "[export]") {
   CHECK(flagscale("1,1,1,1,1, 1,1,1,1,1", "6, 0", 2, 6) != "accepted");
   CHECK(flagscale("1,2,1,1,1, 1,2,1,1,1", "3, 3", 2, 6).find("cp has to be 1") != std::string::npos);
   CHECK(flagscale("1,1,1,1", "6", 1, 6).find("a mesh has five") != std::string::npos);
-  CHECK(flagscale("1,1,1,1,1", "6", 1, 6, "  recompute:\n    recompute_num_layers_per_stage_micro_batch: [[1, 16, 2]]\n")
-            .find("write all three lists") != std::string::npos);
+  CHECK(
+      flagscale("1,1,1,1,1", "6", 1, 6, "  recompute:\n    recompute_num_layers_per_stage_micro_batch: [[1, 16, 2]]\n")
+          .find("write all three lists") != std::string::npos);
   CHECK(flagscale("1,1,1,1,1", "6", 1, 6, "  other: null\n").find("leave the key out") != std::string::npos);
 }
 
@@ -148,7 +159,8 @@ TEST_CASE("a FlagScale file known to run is accepted", "[export]") {
   CHECK(job.micro_batches == 16);
   check_flagscale_hosts(job, "a slots=2 type=A\nb slots=4 type=B\nc slots=2 type=C\n", "hostfile");
   // Ranks go by labels: hosts out of order would land on the wrong mesh.
-  CHECK_THROWS_AS(check_flagscale_hosts(job, "b slots=4 type=B\na slots=2 type=A\nc slots=2 type=C\n", "h"), InputError);
+  CHECK_THROWS_AS(check_flagscale_hosts(job, "b slots=4 type=B\na slots=2 type=A\nc slots=2 type=C\n", "h"),
+                  InputError);
   CHECK_THROWS_AS(check_flagscale_hosts(job, "a slots=2 type=A\nb slots=4 type=B\n", "h"), InputError);
 }
 
@@ -156,7 +168,8 @@ std::string hetu(const std::string& change, const std::string& with) {
   std::string text =
       "ds_parallel:\n  hetero: true\n  dp: 2\n  cp: 1\n  tp: 1\n  pp: 2\n  zero: true\n  num_layers: 4\n  num_gpus: 4\n"
       "  gpus_per_stage: 1\n  rank_to_device_mapping: {0: 0, 1: 1, 2: 2, 3: 3}\n  unused_rank: []\n"
-      "  hetero_layers: [[2, 2], [1, 3]]\n  micro_batch_num_list: [3, 5]\n  seq_len_list: [128, 128]\n  cp_list: [1, 1]\n"
+      "  hetero_layers: [[2, 2], [1, 3]]\n  micro_batch_num_list: [3, 5]\n  seq_len_list: [128, 128]\n  cp_list: [1, "
+      "1]\n"
       "  recompute:\n    recompute_granularity: full\n    recompute_layer_idxs_list: [[0], []]\n";
   if (!change.empty()) text.replace(text.find(change), change.size(), with);
   return outcome([&] { return read_hetu_strategy(text, "strategy.yaml"); });
@@ -166,8 +179,10 @@ TEST_CASE("Hetu strategies: accepted, refused, and refused although Hetu takes t
   CHECK(hetu("", "") == "accepted");
   CHECK(hetu("[1, 3]", "[1, 4]").find("a pipeline has 5 layers, but the model has 4") != std::string::npos);
   CHECK(hetu("[3, 5]", "[3, 5, 1]").find("3 entries, but 2 are needed") != std::string::npos);
-  CHECK(hetu("  rank_to_device_mapping: {0: 0, 1: 1, 2: 2, 3: 3}\n", "").find("rank_to_device_mapping") != std::string::npos);
-  CHECK(hetu("granularity: full", "granularity: selective\n    recompute_method: uniform").find("has no method") != std::string::npos);
+  CHECK(hetu("  rank_to_device_mapping: {0: 0, 1: 1, 2: 2, 3: 3}\n", "").find("rank_to_device_mapping") !=
+        std::string::npos);
+  CHECK(hetu("granularity: full", "granularity: selective\n    recompute_method: uniform").find("has no method") !=
+        std::string::npos);
   CHECK(hetu("3: 3}", "3: 2}").find("device 2 is used twice") != std::string::npos);
   CHECK(hetu("[2, 2]", "[4, 0]").find("stage 1 has no layer") != std::string::npos);
   CHECK(hetu("unused_rank: []", "unused_rank: [2]").find("stage 0 has no rank left") != std::string::npos);
@@ -195,9 +210,10 @@ TEST_CASE("Galvatron strategies: accepted and refused", "[export]") {
 }
 
 std::string mindformers(const std::string& offset, int layers) {
-  const std::string text = concat("parallel_config: {data_parallel: 2, model_parallel: 2, pipeline_stage: 4, micro_batch_num: 8}\n",
-                                  "runner_config: {batch_size: 1}\nrecompute_config: {recompute: [1, 0, 0, 2]}\n",
-                                  "model: {model_config: {num_layers: ", layers, ", offset: ", offset, "}}\n");
+  const std::string text =
+      concat("parallel_config: {data_parallel: 2, model_parallel: 2, pipeline_stage: 4, micro_batch_num: 8}\n",
+             "runner_config: {batch_size: 1}\nrecompute_config: {recompute: [1, 0, 0, 2]}\n",
+             "model: {model_config: {num_layers: ", layers, ", offset: ", offset, "}}\n");
   return outcome([&] { return read_mindformers(text, "mf.yaml"); });
 }
 

@@ -1,9 +1,8 @@
-#include "io/import_cluster.hpp"
-
 #include "base/diagnostic.hpp"
 #include "base/text.hpp"
 #include "emit/model_yaml.hpp"
 #include "io/cluster_reader.hpp"
+#include "io/import_cluster.hpp"
 #include "support/catch.hpp"
 #include "support/models.hpp"
 
@@ -43,7 +42,8 @@ TEST_CASE("an imported cluster reads back from the file that import writes", "[i
   other.name = "odd: \"device\"";
   other.memory = Bytes{24'000'000'001LL};
   options.devices.emplace_back("B", other);
-  const auto hosts = read_hostfile("a slots=8 type=A\nb slots=4 type=B\nc slots=8 type=B\nnode[01-03] slots=2 type=A\n", "hosts");
+  const auto hosts =
+      read_hostfile("a slots=8 type=A\nb slots=4 type=B\nc slots=8 type=B\nnode[01-03] slots=2 type=A\n", "hosts");
   const ImportedCluster imported = import_cluster(hosts, "hosts", options);
   const std::string text = cluster_yaml(imported.cluster, {}, imported.notes);
   CHECK(text.find("# intra_node.latency: default 3 us") != std::string::npos);
@@ -67,7 +67,8 @@ TEST_CASE("what a host list does not say is asked for by the option that says it
 }
 
 TEST_CASE("a Slurm job becomes a cluster", "[import]") {
-  const ClusterSpec cluster = import_cluster(read_slurm_hosts("node[01-04,07]", "8(x4),4"), "--slurm", options_with_links()).cluster;
+  const ClusterSpec cluster =
+      import_cluster(read_slurm_hosts("node[01-04,07]", "8(x4),4"), "--slurm", options_with_links()).cluster;
   CHECK(cluster.device_count() == 36);
   CHECK(cluster.node_groups[0].node_names.front() == "node01");
 }

@@ -1,7 +1,6 @@
-#include "io/import_hosts.hpp"
-
 #include "base/diagnostic.hpp"
 #include "base/text.hpp"
+#include "io/import_hosts.hpp"
 #include "support/catch.hpp"
 
 namespace hpplan {

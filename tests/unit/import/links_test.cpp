@@ -1,9 +1,8 @@
-#include "io/import_links.hpp"
-
 #include <random>
 
 #include "base/diagnostic.hpp"
 #include "base/text.hpp"
+#include "io/import_links.hpp"
 #include "support/catch.hpp"
 
 namespace hpplan {
@@ -16,11 +15,12 @@ std::string all_reduce_run(int ranks) {
   for (int rank = 0; rank < ranks; ++rank) {
     text += concat("#  Rank  ", rank, " Group  0 Pid  77 on    node1 device  ", rank, " [0x07] NVIDIA A100\n");
   }
-  text += "#\n#                                                              out-of-place                in-place\n"
-          "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   "
-          "busbw #wrong\n"
-          "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  "
-          "(GB/s)\n";
+  text +=
+      "#\n#                                                              out-of-place                in-place\n"
+      "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   "
+      "busbw #wrong\n"
+      "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  "
+      "(GB/s)\n";
   const double ratio = 2.0 * (ranks - 1) / ranks;
   for (double size = 1024.0; size <= 1073741824.0; size *= 4.0) {
     const double time_us = 2.0 * (ranks - 1) * 5.0 + ratio * size / 100e9 * 1e6;

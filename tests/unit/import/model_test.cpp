@@ -1,5 +1,3 @@
-#include "io/import_model.hpp"
-
 #include <random>
 
 #include "base/diagnostic.hpp"
@@ -7,6 +5,7 @@
 #include "domain/operators.hpp"
 #include "emit/model_yaml.hpp"
 #include "io/digest.hpp"
+#include "io/import_model.hpp"
 #include "io/model_reader.hpp"
 #include "support/catch.hpp"
 
@@ -45,7 +44,8 @@ const KnownModel kModels[] = {
       "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 151936,
       "max_position_embeddings": 40960, "tie_word_embeddings": false, "attention_bias": false})",
      8190735360.0, 0.0},
-    {"mistral-7b", R"({"model_type": "mistral", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+    {"mistral-7b",
+     R"({"model_type": "mistral", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
       "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 32000, "max_position_embeddings": 32768,
       "sliding_window": 4096, "tie_word_embeddings": false})",
      7241732096.0, 0.0},
@@ -127,7 +127,8 @@ TEST_CASE("case A22: with EP 8 a rank holds an eighth of the experts and all of 
 TEST_CASE("what a config does not say is a stated default or asked for by name", "[import]") {
   const ImportedModel imported = import_model(kModels[2].config, "config.json", {});
   CHECK(imported.model.sequence == 4096);
-  CHECK(model_yaml(imported.model, imported.notes).find("# sequence: default, the smaller of 4096") != std::string::npos);
+  CHECK(model_yaml(imported.model, imported.notes).find("# sequence: default, the smaller of 4096") !=
+        std::string::npos);
   ModelImportOptions options;
   options.sequence = 8192;
   CHECK(import_model(kModels[2].config, "config.json", options).model.sequence == 8192);
@@ -148,7 +149,9 @@ TEST_CASE("a vision model's text part is read", "[import]") {
 }
 
 TEST_CASE("unknown model types and broken fields are refused at their place", "[import]") {
-  CHECK(refusal(R"({"model_type": "mamba"})").find("config.json:1:16: error: model_type: unknown model type \"mamba\"") == 0);
+  CHECK(
+      refusal(R"({"model_type": "mamba"})").find("config.json:1:16: error: model_type: unknown model type \"mamba\"") ==
+      0);
   CHECK(refusal("{}").find("model_type") != std::string::npos);
   CHECK(refusal(R"({"model_type": "llama", "hidden_size": -4})").find("hidden_size") != std::string::npos);
   CHECK(refusal(R"({"model_type": "llama", "hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 2,

@@ -98,11 +98,14 @@ TEST_CASE("degrees need devices: A10", "[io][job]") {
           job.constraints.stages = {4, 4};
           job.constraints.tensor_parallel = {2, 1};
         }).empty());
-  CHECK(faults_of(4, [](Job& job) {
-          job.constraints.pipelines = {1 << 30, -1};
-          job.constraints.stages = {2, 2};
-          job.constraints.tensor_parallel = {4};
-        }) == "--stages: 1073741824 pipelines x 2 stages x TP 4 needs 8589934592 devices, have 4 | lower one of the degrees\n");
+  CHECK(
+      faults_of(4,
+                [](Job& job) {
+                  job.constraints.pipelines = {1 << 30, -1};
+                  job.constraints.stages = {2, 2};
+                  job.constraints.tensor_parallel = {4};
+                }) ==
+      "--stages: 1073741824 pipelines x 2 stages x TP 4 needs 8589934592 devices, have 4 | lower one of the degrees\n");
   CHECK(device_fault(1 << 30, 1 << 30, 1 << 30, 1 << 30, 8).message.find("needs 1000000000000000 devices") !=
         std::string::npos);
   const DegreeFault fault = expert_device_fault(2, 8, 1, 8);

@@ -178,9 +178,10 @@ TEST_CASE("the digest depends on every value and on no spelling", "[io][model]")
   CHECK(parse_model("# remark\n" + text, "other").digest == digest);
   CHECK(parse_model(text + "ffn: 256\nprecision: bf16\n", "m").digest == digest);
   for (const char* const change :
-       {"ffn: 257", "precision: fp16", "dropout: false", "bias: false", "qk_norm: true", "qkv_bias: false", "kv_heads: 4",
-        "head_dim: 16", "fused_attention: true", "gated: true", "tied_embeddings: false", "learned_positions: false",
-        "norm: rms_norm", "vocabulary_multiple: 1", "sequence_parallel: true", "state_bytes: {gradient: 2}"}) {
+       {"ffn: 257", "precision: fp16", "dropout: false", "bias: false", "qk_norm: true", "qkv_bias: false",
+        "kv_heads: 4", "head_dim: 16", "fused_attention: true", "gated: true", "tied_embeddings: false",
+        "learned_positions: false", "norm: rms_norm", "vocabulary_multiple: 1", "sequence_parallel: true",
+        "state_bytes: {gradient: 2}"}) {
     CAPTURE(change);
     CHECK(parse_model(text + change + "\n", "m").digest != digest);
   }

@@ -1,6 +1,5 @@
-#include "io/placement_rule_reader.hpp"
-
 #include "io/job_reader.hpp"
+#include "io/placement_rule_reader.hpp"
 #include "support/catch.hpp"
 #include "support/random_problems.hpp"
 

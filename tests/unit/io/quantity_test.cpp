@@ -34,7 +34,8 @@ TEST_CASE("100 Gbps is 12.5 GB/s, however it is spelled", "[io][quantity]") {
 }
 
 TEST_CASE("a unit written with the micro sign is answered with the one that is meant", "[io][quantity]") {
-  for (const char* const text : {"3 \u00b5s", "3 \u03bcs"}) CHECK(fault_of<Seconds>(text).hint == "use us (10^-6 seconds)");
+  for (const char* const text : {"3 \u00b5s", "3 \u03bcs"})
+    CHECK(fault_of<Seconds>(text).hint == "use us (10^-6 seconds)");
 }
 
 TEST_CASE("compute rates and times", "[io][quantity]") {

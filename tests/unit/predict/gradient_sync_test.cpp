@@ -23,7 +23,7 @@ Problem on(const GroupSpec& group) {
   ProblemSpec spec;
   spec.groups = {group};
   spec.model.blocks = 1;
-  spec.model.block_parameters = 1200.0;   // 4800 B of gradient
+  spec.model.block_parameters = 1200.0;  // 4800 B of gradient
   spec.model.hidden = 2;
   spec.model.vocabulary = 2;
   return problem_of(spec);
@@ -146,8 +146,7 @@ TEST_CASE("a tied embedding is reduced between the first and the last stage", "[
   ProblemSpec spec;
   spec.model.tied = true;
   const Problem problem = problem_of(spec);
-  std::vector<PipelinePlan> pipelines{
-      pipeline_of(problem, 1, 4, {{0, 0, 0, 1, 1, {0, 3}}, {0, 0, 1, 1, 1, {3, 6}}})};
+  std::vector<PipelinePlan> pipelines{pipeline_of(problem, 1, 4, {{0, 0, 0, 1, 1, {0, 3}}, {0, 0, 1, 1, 1, {3, 6}}})};
   const GradientSync sync = predict_gradient_sync(problem, pipelines);
   REQUIRE(sync.groups.size() == 1);
   CHECK(sync.groups[0].ranks == std::vector<int>{0, 1});

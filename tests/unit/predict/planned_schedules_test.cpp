@@ -30,8 +30,9 @@ Problem four_stage_problem() {
 }
 
 PipelinePlan four_stages(const Problem& problem) {
-  return pipeline_of(problem, 1, 16,
-                     {{0, 0, 0, 1, 1, {0, 3}}, {0, 0, 1, 1, 1, {3, 5}}, {0, 0, 2, 1, 1, {5, 7}}, {0, 0, 3, 1, 1, {7, 10}}});
+  return pipeline_of(
+      problem, 1, 16,
+      {{0, 0, 0, 1, 1, {0, 3}}, {0, 0, 1, 1, 1, {3, 5}}, {0, 0, 2, 1, 1, {5, 7}}, {0, 0, 3, 1, 1, {7, 10}}});
 }
 
 /// The plan of one pipeline under `family`, as the planner fits it.
@@ -99,7 +100,9 @@ TEST_CASE("every family: a plan of it is judged right, and each change of it is 
       check_damage("accumulation", [](PipelinePlan& p) { p.accumulation = 16; });
     }
     if (!has_chunks(family)) {
-      check_damage("stages[0].chunks", [](PipelinePlan& p) { p.stages[0].chunks.push_back({p.stages[0].layers, {}, {}, {}, {}}); });
+      check_damage("stages[0].chunks", [](PipelinePlan& p) {
+        p.stages[0].chunks.push_back({p.stages[0].layers, {}, {}, {}, {}});
+      });
       continue;
     }
     check_damage("stages[0].chunks[0].forward_s",

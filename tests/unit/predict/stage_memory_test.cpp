@@ -1,5 +1,4 @@
 #include "predict/stage.hpp"
-
 #include "support/builders.hpp"
 #include "support/catch.hpp"
 
@@ -77,15 +76,14 @@ TEST_CASE("A06: a tied embedding is held by both ends, and once by a single stag
 
 TEST_CASE("A12: the vocabulary is padded to the tensor-parallel degree", "[memory]") {
   ModelSpec model = model_of({1, 1.0, 2, 1, 49954, false, 0});
-  const auto [vocabulary, multiple, degree, padded] =
-      GENERATE(table<int, int, int, int>({{49954, 1, 16, 49968},
-                                          {151552, 1, 6, 151554},
-                                          {50257, 1, 8, 50264},
-                                          {32000, 1, 8, 32000},
-                                          {49954, 128, 16, 51200},
-                                          {151552, 128, 6, 152064},
-                                          {50257, 128, 8, 51200},
-                                          {32000, 128, 8, 32768}}));
+  const auto [vocabulary, multiple, degree, padded] = GENERATE(table<int, int, int, int>({{49954, 1, 16, 49968},
+                                                                                          {151552, 1, 6, 151554},
+                                                                                          {50257, 1, 8, 50264},
+                                                                                          {32000, 1, 8, 32000},
+                                                                                          {49954, 128, 16, 51200},
+                                                                                          {151552, 128, 6, 152064},
+                                                                                          {50257, 128, 8, 51200},
+                                                                                          {32000, 128, 8, 32768}}));
   model.vocabulary = vocabulary;
   model.vocabulary_multiple = multiple;
   CHECK(padded_vocabulary(model, degree) == padded);

@@ -61,18 +61,22 @@ std::string megatron_log(const std::string& samples = "2", const std::string& mo
          "  data_parallel_size .............................. 2\n"
          "  global_batch_size ............................... 16\n"
          "  hidden_size ..................................... 1024\n"
-         "  micro_batch_size ................................ " + samples + "\n"
+         "  micro_batch_size ................................ " +
+         samples +
+         "\n"
          "  num_layers ...................................... 12\n"
          "  pipeline_model_parallel_size .................... 1\n"
          "  recompute_granularity ........................... None\n"
          "  seq_length ...................................... 2048\n"
          "  tensor_model_parallel_size ...................... 1\n"
-         "  use_distributed_optimizer ....................... False\n" + more +
+         "  use_distributed_optimizer ....................... False\n" +
+         more +
          "-------------------- end of arguments ---------------------\n"
          "(min, max) time across ranks (ms):\n"
          "    model-and-optimizer-setup ......................: (1020.90, 1022.97)\n"
          "training ...\n"
-         " [2026-01-01 00:00:00] iteration        1/      10 | consumed samples:           16 | elapsed time per iteration (ms): 9000.0 |\n"
+         " [2026-01-01 00:00:00] iteration        1/      10 | consumed samples:           16 | elapsed time per "
+         "iteration (ms): 9000.0 |\n"
          "(min, max) time across ranks (ms):\n"
          "    forward-compute ................................: (4000.00, 5000.00)\n"
          "    backward-compute ...............................: (4000.00, 5000.00)\n"
@@ -132,14 +136,16 @@ TEST_CASE("Galvatron: a memory profile adds saved bytes and parameters", "[profi
 TEST_CASE("Galvatron: what the files do not say is asked for", "[profile][galvatron]") {
   CHECK(contains(refusal({{kComputationName, kComputation}}, {}), "hpplan profile import --device NAME"));
   CHECK(contains(refusal({{"profile.json", kComputation}}, {"a100", nullptr}), "add --model MODEL"));
-  CHECK(contains(refusal({{kMemoryName, kMemory}}, {"a100", nullptr}), "a memory profile of Galvatron alone holds no times"));
+  CHECK(contains(refusal({{kMemoryName, kMemory}}, {"a100", nullptr}),
+                 "a memory profile of Galvatron alone holds no times"));
   const std::string two = replaced(replaced(kComputation, "layertype_0_bsz8_seq2048", "layertype_0_bsz8_seq4096"),
                                    "layertype_other_bsz8_seq2048", "layertype_other_bsz8_seq4096");
   CHECK(contains(refusal({{kComputationName, two}}, {"a100", nullptr}), "measured at sequences 2048, 4096"));
   const ModelSpec model = gpt_model(12, 1024, 16);
   CHECK(galvatron({{kComputationName, two}}, &model).points.at("block").at(1).count(8) == 0);
   const ModelSpec other = gpt_model(12, 1024, 16, 512);
-  CHECK(contains(refusal({{kComputationName, kComputation}}, {"a100", &other}), "measured at sequence 2048, but gpt has 512"));
+  CHECK(contains(refusal({{kComputationName, kComputation}}, {"a100", &other}),
+                 "measured at sequence 2048, but gpt has 512"));
 }
 
 TEST_CASE("Galvatron: broken files are refused at their place", "[profile][galvatron]") {
@@ -148,8 +154,10 @@ TEST_CASE("Galvatron: broken files are refused at their place", "[profile][galva
   };
   CHECK(contains(fault("9.0", "-9.0"), "computation_profiling_bf16_m.json:2:33: error: layernum[2]_bsz1_seq2048: "));
   CHECK(contains(fault("9.0", "\"9.0\""), ":2:33: error: "));
-  CHECK(contains(fault("layernum[2]_bsz1_seq2048", "layernum[2]_bs1_seq2048"), ":2:32: error: layernum[2]_bs1_seq2048: not a key of Galvatron"));
-  CHECK(contains(fault("layernum[2]_bsz1_seq2048", "layernum[2,2]_bsz1_seq2048"), "a model with several kinds of layers"));
+  CHECK(contains(fault("layernum[2]_bsz1_seq2048", "layernum[2]_bs1_seq2048"),
+                 ":2:32: error: layernum[2]_bs1_seq2048: not a key of Galvatron"));
+  CHECK(contains(fault("layernum[2]_bsz1_seq2048", "layernum[2,2]_bsz1_seq2048"),
+                 "a model with several kinds of layers"));
   CHECK(contains(fault("layertype_0_bsz8", "layertype_1_bsz8"), "a model with several kinds of layers"));
   CHECK(contains(fault("15.0", "8.0"), "bsz1_seq2048 gives a layer -0.5 ms"));
 }
@@ -165,7 +173,8 @@ TEST_CASE("Megatron-LM: timers become times of blocks and head", "[profile][mega
   CHECK(12 * block.backward.value() + head.backward.value() == Approx(0.804 / 4));
   // Korthikanti et al. 2022: 24 s h^2 + 4 s^2 h for a block, 2 s h V for the head, for each sample
   const double s = 2048, h = 1024, v = padded_vocabulary(measured_model(), 1);
-  CHECK(block.forward.value() / head.forward.value() == Approx((24 * s * h * h + 4 * s * s * h) / (2 * s * h * v)).epsilon(0.01));
+  CHECK(block.forward.value() / head.forward.value() ==
+        Approx((24 * s * h * h + 4 * s * s * h) / (2 * s * h * v)).epsilon(0.01));
   CHECK(profile.optimizer_per_parameter.at(1).value() == Approx(0.0104 / total_parameters(measured_model())));
   CHECK(profile.points.count("embedding") == 0);
   CHECK(contains(notes_of(profile), "median over steps"));
@@ -177,12 +186,15 @@ TEST_CASE("Megatron-LM: one log for each point, values also as one number", "[pr
   const auto profiles = import_profiles({{"a.log", megatron_log()}, {"b.log", maxima}}, {"a100", &measured_model()});
   REQUIRE(profiles.size() == 1);
   const auto& points = profiles.front().points.at("block").at(1);
-  CHECK(points.at(4).forward.value() == Approx(4.0 * points.at(2).forward.value()));  // twice the time, half the micro-batches
-  CHECK(contains(refusal({{"a.log", megatron_log()}, {"b.log", megatron_log()}}, {"a100", &measured_model()}), "b.log:1:1: error: a second log with TP 1 and 2 samples"));
+  CHECK(points.at(4).forward.value() ==
+        Approx(4.0 * points.at(2).forward.value()));  // twice the time, half the micro-batches
+  CHECK(contains(refusal({{"a.log", megatron_log()}, {"b.log", megatron_log()}}, {"a100", &measured_model()}),
+                 "b.log:1:1: error: a second log with TP 1 and 2 samples"));
 }
 
 TEST_CASE("Megatron-LM: a sharded optimizer is not taken for a whole one", "[profile][megatron]") {
-  const std::string log = replaced(megatron_log(), "use_distributed_optimizer ....................... False", "use_distributed_optimizer ....................... True");
+  const std::string log = replaced(megatron_log(), "use_distributed_optimizer ....................... False",
+                                   "use_distributed_optimizer ....................... True");
   const auto profiles = import_profiles({{"a.log", log}}, {"a100", &measured_model()});
   CHECK(profiles.front().optimizer_per_parameter.empty());
   CHECK(contains(notes_of(profiles.front()), "the optimizer was sharded"));
@@ -194,20 +206,27 @@ TEST_CASE("Megatron-LM: logs that do not tell the time of a layer are refused at
   };
   CHECK(contains(refusal({{"run.log", megatron_log()}}, {"", nullptr}), "--device NAME"));
   CHECK(contains(refusal({{"run.log", megatron_log()}}, {"a100", nullptr}), "add --model MODEL"));
-  CHECK(contains(fault("pipeline_model_parallel_size .................... 1", "pipeline_model_parallel_size .................... 2"),
+  CHECK(contains(fault("pipeline_model_parallel_size .................... 1",
+                       "pipeline_model_parallel_size .................... 2"),
                  "run.log:8:53: error: pipeline_model_parallel_size: found \"2\", needed 1"));
-  CHECK(contains(fault("recompute_granularity ........................... None", "recompute_granularity ........................... full"),
+  CHECK(contains(fault("recompute_granularity ........................... None",
+                       "recompute_granularity ........................... full"),
                  "measure without recomputation"));
-  CHECK(contains(fault("num_layers ...................................... 12", "num_layers ...................................... 24"),
+  CHECK(contains(fault("num_layers ...................................... 12",
+                       "num_layers ...................................... 24"),
                  "run.log:7:53: error: num_layers: 24, but gpt has 12"));
-  CHECK(contains(fault("  hidden_size ..................................... 1024\n", ""), "run.log:1:1: error: hidden_size: the log does not state it"));
-  CHECK(contains(fault("global_batch_size ............................... 16", "global_batch_size ............................... 15"),
+  CHECK(contains(fault("  hidden_size ..................................... 1024\n", ""),
+                 "run.log:1:1: error: hidden_size: the log does not state it"));
+  CHECK(contains(fault("global_batch_size ............................... 16",
+                       "global_batch_size ............................... 15"),
                  "15 is not a multiple of 2 samples x 2 replicas"));
-  CHECK(contains(fault("(390.00, 400.00)", "(390.00, nan)"), "run.log:24:55: error: forward-compute: found \"(390.00, nan)\", needed a time in ms"));
+  CHECK(contains(fault("(390.00, 400.00)", "(390.00, nan)"),
+                 "run.log:24:55: error: forward-compute: found \"(390.00, nan)\", needed a time in ms"));
   CHECK(contains(fault("(390.00, 400.00)", "-4"), "needed a time in ms"));
   std::string without = megatron_log();
   while (contains(without, "backward-compute")) without = replaced(without, "backward-compute", "optimizer-inner-x");
-  CHECK(contains(refusal({{"run.log", without}}, {"a100", &measured_model()}), "backward-compute: the log holds no such timer"));
+  CHECK(contains(refusal({{"run.log", without}}, {"a100", &measured_model()}),
+                 "backward-compute: the log holds no such timer"));
 }
 
 TEST_CASE("Megatron-LM: a log that ends in the middle of a line is read up to it", "[profile][megatron]") {

@@ -306,8 +306,8 @@ TEST_CASE("AMDP: utilisation with links, 40 cycles of F=1 and Bf=2", "[schedule]
 
 namespace {
 
-/// The ops of `device` that belong to its second cycle, as in the published tables: F and B with the micro-batch's place
-/// in its cycle, ' for one left over from the cycle before, | for the updates at one place.
+/// The ops of `device` that belong to its second cycle, as in the published tables: F and B with the micro-batch's
+/// place in its cycle, ' for one left over from the cycle before, | for the updates at one place.
 std::string second_cycle(const Schedule& schedule, int device) {
   const int depth = schedule.device_count;
   const auto in_cycle = [&](const Op& op) { return op.micro_batch >= depth && op.micro_batch < 2 * depth; };
@@ -337,8 +337,8 @@ std::string second_cycle(const Schedule& schedule, int device) {
 
 TEST_CASE("AMDP: the published orders of all devices at depth 4", "[schedule][async]") {
   const Schedule schedule = make_schedule_of("amdp", equal_stages(4, 12, 1, 2));
-  const char* const orders[] = {"F0 F2 B2' F1 B1 | F3 B3 B0 ", "B2' F0 F1 F2 F3 | B1 B0 B3 ", "B3' F1 F0 F3 F2 | B0 B1 B2 ",
-                                "F1 F3 B3' F0 B0 | F2 B2 B1 "};
+  const char* const orders[] = {"F0 F2 B2' F1 B1 | F3 B3 B0 ", "B2' F0 F1 F2 F3 | B1 B0 B3 ",
+                                "B3' F1 F0 F3 F2 | B0 B1 B2 ", "F1 F3 B3' F0 B0 | F2 B2 B1 "};
   for (int d = 0; d < 4; ++d) {
     CAPTURE(d);
     CHECK(second_cycle(schedule, d) == orders[d]);

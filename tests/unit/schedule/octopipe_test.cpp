@@ -54,7 +54,8 @@ TEST_CASE("Nemotron under 1F1B with even layers takes 133121 ticks", "[octopipe]
 
 TEST_CASE("64 equal layers in 8 stages, round robin on 4 devices, breadth first: 456 units, each device busy 384",
           "[octopipe]") {
-  // A stage of 8 layers has F 8 and B 16: a device works 8 * 2 * 24 = 384; the fill of half a device's stages adds 3 * 24
+  // A stage of 8 layers has F 8 and B 16: a device works 8 * 2 * 24 = 384; the fill of half a device's stages adds 3 *
+  // 24
   const Simulation result = run("interleaved", with_chunks(equal_stages(4, 8, 16, 32), 2));
   CHECK(result.makespan == Seconds{456});
   CHECK(busy_of(result) == std::vector<double>{384, 384, 384, 384});

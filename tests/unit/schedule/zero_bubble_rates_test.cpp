@@ -98,8 +98,8 @@ double interleaved_end(const Schedule& schedule, double link, WayBack way_back) 
 
 TEST_CASE("published bubble rates: interleaved to four digits with the way back that was published", "[zero-bubble]") {
   // Megatron's list costs m T + (P-1) T/v + 2 (vP-1) c with asynchronous links, T = F+B+W. The published rates are P c
-  // lower: there only the first of every P micro-batches waits for the link from the last device back to the first, while
-  // the others find their input there at once. No real link does that, so simulate() keeps the P c.
+  // lower: there only the first of every P micro-batches waits for the link from the last device back to the first,
+  // while the others find their input there at once. No real link does that, so simulate() keeps the P c.
   for (const Row& row : rows()) {
     CAPTURE(row.stages, row.micro_batches, row.hidden);
     const ScheduleRequest request = with_chunks(request_of(row), row.chunks);

@@ -19,7 +19,7 @@ TEST_CASE("a random walk keeps the limits, is the same each time, and is between
     if (pieces.space.ports.empty()) continue;
     const double optimum = brute_force_plan(pieces.problem).time();
     Realised start;
-    for (const SimplePlan& simple : simple_plans(pieces.tables)) {   // the worst: there is room for better
+    for (const SimplePlan& simple : simple_plans(pieces.tables)) {  // the worst: there is room for better
       Realised other = realise(pieces.tables, simple.pipelines, kInfinity, 64);
       if (other.time < kInfinity && (start.time == kInfinity || other.time > start.time)) start = std::move(other);
     }
@@ -49,7 +49,7 @@ TEST_CASE("where neighbours need not share a node, stages of the same layers do"
   REQUIRE(placement);
   for (std::size_t stage = 0; stage < 2; ++stage) CHECK((*placement)[0][stage] == (*placement)[1][stage]);
   CHECK((*placement)[0][0] != (*placement)[0][1]);
-  CHECK_FALSE(aligned_placement(problem, space, {pipeline}));   // one pipeline has nothing to share
+  CHECK_FALSE(aligned_placement(problem, space, {pipeline}));  // one pipeline has nothing to share
 }
 
 }  // namespace hpplan::testing

@@ -43,7 +43,8 @@ TEST_CASE("layers are cut so that no cut has a faster slowest stage", "[search][
     std::vector<int> variants;
     for (int i = 0; i < 2; ++i) variants.push_back(dice.whole(0, static_cast<int>(stages.variants().size()) - 1));
     const auto time = [&](std::size_t s, int first, int last) {
-      return stages.time(variants[s], pieces.tables.ranges().of(first, last), std::min(2 - static_cast<int>(s), stages.max_in_flight()));
+      return stages.time(variants[s], pieces.tables.ranges().of(first, last),
+                         std::min(2 - static_cast<int>(s), stages.max_in_flight()));
     };
     double best = kInfinity;
     for (int cut = 1; cut < layers; ++cut) best = std::min(best, std::max(time(0, 0, cut), time(1, cut, layers)));

@@ -28,7 +28,8 @@ Candidate random_pipeline(Dice& dice, Pieces& pieces, int micro_batch) {
   int first = 0;
   while (first < layers) {
     const int last = dice.whole(first + 1, layers);
-    const Variant& variant = stages.variants()[static_cast<std::size_t>(dice.whole(0, static_cast<int>(stages.variants().size()) - 1))];
+    const Variant& variant =
+        stages.variants()[static_cast<std::size_t>(dice.whole(0, static_cast<int>(stages.variants().size()) - 1))];
     candidate.stages.push_back({variant.port, variant.split, {first, last}});
     first = last;
   }

@@ -27,7 +27,9 @@ Inputs ten_blocks() {
   profile.model = inputs.model.name;
   for (const LayerKind& kind : inputs.model.kinds) {
     const bool block = kind.role == LayerRole::Block;
-    const std::string name = kind.role == LayerRole::Embedding ? "embedding" : kind.role == LayerRole::Head ? "head" : kind.name;
+    const std::string name = kind.role == LayerRole::Embedding ? "embedding"
+                             : kind.role == LayerRole::Head    ? "head"
+                                                               : kind.name;
     profile.points[name][1][1].forward = Seconds{block ? 0.010 : 1e-9};
     profile.points[name][1][1].backward = Seconds{block ? 0.020 : 2e-9};
   }
@@ -58,7 +60,7 @@ TEST_CASE("evening out moves single layers while that costs no time", "[search]"
   Pieces pieces(ten_blocks());
   Candidate uneven{1, {}};
   int first = 0;
-  for (const int size : {4, 3, 3, 2}) {   // with the ends: blocks 3, 3, 3, 1
+  for (const int size : {4, 3, 3, 2}) {  // with the ends: blocks 3, 3, 3, 1
     uneven.stages.push_back({0, {1, 1}, {first, first + size}});
     first += size;
   }

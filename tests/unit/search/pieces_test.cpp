@@ -19,7 +19,8 @@ namespace {
 OptionTable options_without_tails(Pieces& pieces, int micro_batch) {
   const StageTable& stages = pieces.tables.stages(micro_batch);
   const int ranges = pieces.tables.ranges().count();
-  const std::vector<std::vector<double>> tails(stages.variants().size(), std::vector<double>(static_cast<std::size_t>(ranges), 0.0));
+  const std::vector<std::vector<double>> tails(stages.variants().size(),
+                                               std::vector<double>(static_cast<std::size_t>(ranges), 0.0));
   return {stages, static_cast<int>(pieces.space.ports.size()), ranges, tails, kInfinity};
 }
 
@@ -55,13 +56,15 @@ class EveryChain {
     for (int port = 0; port < static_cast<int>(pieces_.space.ports.size()); ++port) {
       const int now = used + pieces_.space.step(port);
       if (now >= pieces_.space.resources.size() || !pieces_.space.resources.valid(now)) continue;
-      const double link = next_port < 0 ? 0.0 : links_[static_cast<std::size_t>(port) * pieces_.space.ports.size() +
-                                                       static_cast<std::size_t>(next_port)];
+      const double link = next_port < 0 ? 0.0
+                                        : links_[static_cast<std::size_t>(port) * pieces_.space.ports.size() +
+                                                 static_cast<std::size_t>(next_port)];
       for (int first = last - 1; first >= 0; --first) {
         const double time = fastest(port, first, last, std::min({micro_batches_, after + 1, stages_.max_in_flight()}));
         if (time == kInfinity || link == kInfinity) continue;
         chain_.push_back({port, {}, {first, last}});
-        extend(first, after + 1, now, port, std::max(micro_batches_ * time, next_port < 0 ? 0.0 : time + 2.0 * link + rest));
+        extend(first, after + 1, now, port,
+               std::max(micro_batches_ * time, next_port < 0 ? 0.0 : time + 2.0 * link + rest));
         chain_.pop_back();
       }
     }
@@ -92,7 +95,7 @@ class EveryChain {
   const StageTable& stages_;
   const std::vector<double>& links_;
   int micro_batches_;
-  std::vector<CandidateStage> chain_;   // last stage first
+  std::vector<CandidateStage> chain_;  // last stage first
 };
 
 /// The slowest pipeline in the best exact split of the batch, by trying every split.
@@ -100,7 +103,8 @@ double best_split(PipelineTimers& timers, std::size_t i, int left, double slowes
   if (i == timers.size()) return left == 0 ? slowest : kInfinity;
   double best = kInfinity;
   for (int m = 1; m * timers.micro_batch(i) <= left; ++m) {
-    best = std::min(best, best_split(timers, i + 1, left - m * timers.micro_batch(i), std::max(slowest, timers.at(i).time(m))));
+    best = std::min(
+        best, best_split(timers, i + 1, left - m * timers.micro_batch(i), std::max(slowest, timers.at(i).time(m))));
   }
   return best;
 }
@@ -184,7 +188,7 @@ TEST_CASE("the batch is split so that no exact split has a faster slowest pipeli
 
 TEST_CASE("placements that differ only in the names of nodes are visited once", "[search]") {
   Inputs inputs = random_inputs(1);
-  inputs.job.micro_batches = {8};   // lets 8 devices be 8 replicas
+  inputs.job.micro_batches = {8};  // lets 8 devices be 8 replicas
   inputs.cluster.node_groups.resize(1);
   inputs.cluster.group_links = {{inputs.cluster.node_groups[0].inter_node}};
   NodeGroup& group = inputs.cluster.node_groups[0];
@@ -211,11 +215,11 @@ TEST_CASE("placements that differ only in the names of nodes are visited once", 
     return seen.size();
   };
   CHECK(count({{2}}) == 1);
-  CHECK(count({{2, 2}}) == 2);          // on one node or on two
-  CHECK(count({{2, 2, 2}}) == 4);       // aab aba abb abc; aaa has no room
+  CHECK(count({{2, 2}}) == 2);     // on one node or on two
+  CHECK(count({{2, 2, 2}}) == 4);  // aab aba abb abc; aaa has no room
   CHECK(count({{8, 4}}) == 1);
-  CHECK(count({{4, 4, 2, 2}}) == 1);    // one node is left: both parts go there
-  CHECK(count({{4, 4, 4, 1}}) == 0);    // 13 of 12 devices
+  CHECK(count({{4, 4, 2, 2}}) == 1);  // one node is left: both parts go there
+  CHECK(count({{4, 4, 4, 1}}) == 0);  // 13 of 12 devices
 }
 
 TEST_CASE("the rate bound is never above the optimum", "[search]") {

@@ -24,8 +24,9 @@ ProblemSpec four_devices(std::vector<std::string> schedules) {
 }
 
 PipelinePlan four_stages(const Problem& problem, int micro_batches) {
-  return pipeline_of(problem, 1, micro_batches,
-                     {{0, 0, 0, 1, 1, {0, 3}}, {0, 0, 1, 1, 1, {3, 5}}, {0, 0, 2, 1, 1, {5, 7}}, {0, 0, 3, 1, 1, {7, 10}}});
+  return pipeline_of(
+      problem, 1, micro_batches,
+      {{0, 0, 0, 1, 1, {0, 3}}, {0, 0, 1, 1, 1, {3, 5}}, {0, 0, 2, 1, 1, {5, 7}}, {0, 0, 3, 1, 1, {7, 10}}});
 }
 
 /// The best plan for one pipeline of four stages.
@@ -112,8 +113,9 @@ TEST_CASE("micro-batches move between unlike pipelines and still make the batch"
   spec.times = {TableTimes{}, slower};
   const Problem problem = problem_of(spec);
   PipelinePlan fast = four_stages(problem, 14);
-  PipelinePlan other = pipeline_of(problem, 1, 10,
-                                   {{1, 0, 0, 1, 1, {0, 3}}, {1, 0, 1, 1, 1, {3, 5}}, {1, 0, 2, 1, 1, {5, 7}}, {1, 0, 3, 1, 1, {7, 10}}});
+  PipelinePlan other = pipeline_of(
+      problem, 1, 10,
+      {{1, 0, 0, 1, 1, {0, 3}}, {1, 0, 1, 1, 1, {3, 5}}, {1, 0, 2, 1, 1, {5, 7}}, {1, 0, 3, 1, 1, {7, 10}}});
   std::int64_t fits = 0;
   const std::vector<Plan> plans = with_best_schedules(problem, evaluate(problem, {fast, other}), fits);
   REQUIRE_FALSE(plans.empty());
@@ -139,7 +141,8 @@ TEST_CASE("the answer does not depend on threads", "[schedule-choice]") {
   three.threads = 3;
   const auto times = [&](const SearchOptions& options) {
     std::vector<double> list;
-    for (const Plan& plan : find_scheduled_plan(problem, options).search.plans) list.push_back(plan.iteration_time.value());
+    for (const Plan& plan : find_scheduled_plan(problem, options).search.plans)
+      list.push_back(plan.iteration_time.value());
     return list;
   };
   CHECK(times(one) == times(three));

@@ -26,7 +26,7 @@ TEST_CASE("simple plans cover the layers, fit the batch and are never faster tha
     if (pieces.space.ports.empty()) continue;
     double before = 0.0;
     for (const SimplePlan& simple : simple_plans(pieces.tables)) {
-      CHECK(simple.time >= before);   // most promising first
+      CHECK(simple.time >= before);  // most promising first
       before = simple.time;
       CHECK(samples_at_least(simple.pipelines) <= pieces.problem.job.global_batch);
       for (const Candidate& pipeline : simple.pipelines) {

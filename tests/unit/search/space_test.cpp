@@ -23,8 +23,8 @@ std::vector<int> sizes(int nodes, int devices_per_node, bool whole_nodes = false
 
 TEST_CASE("a stage takes a power of two or a divisor of a node, the node, or whole nodes", "[search]") {
   CHECK(sizes(1, 4) == std::vector<int>{1, 2, 4});
-  CHECK(sizes(1, 6) == std::vector<int>{1, 2, 3, 4, 6});      // 3 divides 6, 4 is a power of two
-  CHECK(sizes(1, 7) == std::vector<int>{1, 2, 4, 7});         // 3 and 5 are neither
+  CHECK(sizes(1, 6) == std::vector<int>{1, 2, 3, 4, 6});  // 3 divides 6, 4 is a power of two
+  CHECK(sizes(1, 7) == std::vector<int>{1, 2, 4, 7});     // 3 and 5 are neither
   CHECK(sizes(3, 8) == std::vector<int>{1, 2, 4, 8, 16, 24});
   CHECK(sizes(3, 1) == std::vector<int>{1, 2, 3});
 }
@@ -34,13 +34,13 @@ TEST_CASE("with whole nodes only, no stage takes a part of a node", "[search]") 
 }
 
 TEST_CASE("adding devices adds the indices of resource vectors, and an overflow is no vector", "[search]") {
-  const ResourceSpace space({4, 6}, {2, 1});   // 0, 2, 4 devices of the first group, 0..6 of the second
+  const ResourceSpace space({4, 6}, {2, 1});  // 0, 2, 4 devices of the first group, 0..6 of the second
   CHECK(space.vectors().size() == 3 * 7);
   const int index = space.step(0, 2) + space.step(1, 5);
   REQUIRE(space.valid(index));
   CHECK(space.count(index, 0) == 2);
   CHECK(space.count(index, 1) == 5);
-  CHECK_FALSE(space.valid(index + space.step(1, 2)));   // 7 of 6
+  CHECK_FALSE(space.valid(index + space.step(1, 2)));  // 7 of 6
   CHECK(space.contains(space.full(), index));
   CHECK_FALSE(space.contains(index, space.full()));
 }
@@ -84,8 +84,8 @@ TEST_CASE("ranges that hold different kinds are different classes, in any order 
   model.kinds.push_back(other);
   model.layers = {0, 1, 3, 1, 1, 2};
   const RangeClasses ranges(model);
-  CHECK(ranges.of(1, 3) == ranges.of(2, 4));   // block + other = other + block
-  CHECK(ranges.of(1, 3) != ranges.of(3, 5));   // block + other, two blocks
+  CHECK(ranges.of(1, 3) == ranges.of(2, 4));  // block + other = other + block
+  CHECK(ranges.of(1, 3) != ranges.of(3, 5));  // block + other, two blocks
 }
 
 }  // namespace hpplan::testing

@@ -1,5 +1,3 @@
-#include "sweep/runner.hpp"
-
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -7,8 +5,9 @@
 #include <fstream>
 #include <random>
 #include <sstream>
-#include <sys/wait.h>
 #include <thread>
+
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/diagnostic.hpp"
@@ -16,6 +15,7 @@
 #include "emit/sweep_summary.hpp"
 #include "io/sweep_reader.hpp"
 #include "support/catch.hpp"
+#include "sweep/runner.hpp"
 
 namespace hpplan {
 namespace {
@@ -78,7 +78,9 @@ SweepOutcome fake_plan(const SweepPoint& point) {
   return outcome;
 }
 
-std::string key_of(const SweepPoint& point) { return concat(point.model, " ", point.cluster, " ", point.job.global_batch); }
+std::string key_of(const SweepPoint& point) {
+  return concat(point.model, " ", point.cluster, " ", point.job.global_batch);
+}
 
 SweepRunOptions run_options(const std::string& results, int threads = 1, SweepShard shard = {}) {
   return {results, shard, threads, key_of, fake_plan, {}, false};
@@ -105,7 +107,8 @@ TEST_CASE("a grid is a product, the last key varying fastest", "[sweep]") {
 
 TEST_CASE("points are combined with the grid, and win over base", "[sweep]") {
   const auto points = parse_sweep(
-      "base: {global_batch: 8, model: m}\ngrid: {cluster: [a, b]}\npoints:\n  - {global_batch: 16, stages: [2, 4]}\n  - {sequence: 512, schedule: gpipe}\n",
+      "base: {global_batch: 8, model: m}\ngrid: {cluster: [a, b]}\npoints:\n  - {global_batch: 16, stages: [2, 4]}\n  "
+      "- {sequence: 512, schedule: gpipe}\n",
       "s");
   REQUIRE(points.size() == 4);
   CHECK(points[1].job.global_batch == 16);
@@ -152,7 +155,8 @@ TEST_CASE("a sweep goes on past infeasible and broken points", "[sweep]") {
 
 TEST_CASE("equal problems are planned once", "[sweep]") {
   const Scratch scratch;
-  const auto points = parse_sweep("base: {model: small, cluster: c4}\ngrid: {micro_batch: [1, 2, 4], global_batch: [64, 128]}\n", "s");
+  const auto points =
+      parse_sweep("base: {model: small, cluster: c4}\ngrid: {micro_batch: [1, 2, 4], global_batch: [64, 128]}\n", "s");
   std::atomic<int> calls = 0;
   SweepRunOptions options = run_options(scratch.file("r.jsonl"), 2);
   options.plan = [&](const SweepPoint& point) {
@@ -248,7 +252,9 @@ TEST_CASE("a broken point whose input was mended is not taken for one of other i
   const Scratch scratch;
   const auto points = parse_sweep("base: {model: broken, cluster: c4, global_batch: 8}\n", "s");
   SweepRunOptions options = run_options(scratch.file("r"));
-  options.key = [](const SweepPoint&) -> std::string { throw InputError(Diagnostic{"broken.yaml", 3, 1, "", "missing", ""}); };
+  options.key = [](const SweepPoint&) -> std::string {
+    throw InputError(Diagnostic{"broken.yaml", 3, 1, "", "missing", ""});
+  };
   (void)run_sweep(points, options);
   std::string hint;
   try {
@@ -290,14 +296,17 @@ void run_and_kill(const std::vector<SweepPoint>& points, const std::string& resu
 TEST_CASE("a sweep killed at fifty random moments loses and doubles nothing", "[sweep]") {
   const Scratch scratch;
   const auto points = parse_sweep(
-      "base: {model: small}\ngrid: {cluster: [c4, c8], global_batch: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20]}\n", "s");
+      "base: {model: small}\ngrid: {cluster: [c4, c8], global_batch: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, "
+      "15, 16, 17, 18, 19, 20]}\n",
+      "s");
   (void)run_sweep(points, run_options(scratch.file("whole")));
   const auto whole = sorted_lines(scratch.file("whole"));
   std::mt19937 random(5);
   int kills = 0;
   while (kills < 50) {
     const std::string results = scratch.file(concat("r", kills));
-    for (int i = 0; i < 5; ++i, ++kills) run_and_kill(points, results, std::chrono::microseconds(500 + random() % 8000));
+    for (int i = 0; i < 5; ++i, ++kills)
+      run_and_kill(points, results, std::chrono::microseconds(500 + random() % 8000));
     (void)run_sweep(points, run_options(results));
     CHECK(sorted_lines(results) == whole);
   }
@@ -341,7 +350,8 @@ TEST_CASE("summaries show every point, and the best time per number of devices",
 
 TEST_CASE("the picture of a sweep keeps clusters of one size apart, and joins those of one family", "[sweep]") {
   const Scratch scratch;
-  const auto points = parse_sweep("base: {model: small, global_batch: 8}\ngrid: {cluster: [b2-b4-4, b2-b4-8, b3-b4-4]}\n", "s");
+  const auto points =
+      parse_sweep("base: {model: small, global_batch: 8}\ngrid: {cluster: [b2-b4-4, b2-b4-8, b3-b4-4]}\n", "s");
   (void)run_sweep(points, run_options(scratch.file("r")));
   auto lines = parse_sweep_results(content(scratch.file("r")), "r");
   const int devices[] = {4, 8, 4};
@@ -356,7 +366,8 @@ TEST_CASE("500 small problems are planned and written in under two seconds", "[s
   const Scratch scratch;
   std::string batches;
   for (int i = 1; i <= 250; ++i) batches += concat(i > 1 ? ", " : "", i);
-  const auto points = parse_sweep(concat("base: {model: small}\ngrid: {cluster: [c4, c8], global_batch: [", batches, "]}\n"), "s");
+  const auto points =
+      parse_sweep(concat("base: {model: small}\ngrid: {cluster: [c4, c8], global_batch: [", batches, "]}\n"), "s");
   const auto start = std::chrono::steady_clock::now();
   (void)run_sweep(points, run_options(scratch.file("r"), 2));
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
