@@ -110,38 +110,59 @@ struct GroupShape {
   Link inter;              // slowest share of one device, largest latency
 };
 
-GroupShape shape_of(const Problem& problem, std::span<const int> ranks) {
-  GroupShape shape;
-  shape.ranks = static_cast<int>(ranks.size());
-  shape.intra = shape.inter = {BytesPerSecond{std::numeric_limits<double>::infinity()}, Seconds{0.0}};
-  std::map<std::pair<int, int>, int> nodes;
-  std::vector<int> node_groups;
-  for (const int rank : ranks) {
-    const DevicePlace place = place_of_rank(problem.cluster, rank);
-    ++nodes[{place.group, place.node}];
+/// Ranks of a group, or of a layer, on one node.
+struct RanksOnNode {
+  int group = 0;
+  int node = 0;
+  int ranks = 0;
+
+  friend bool operator==(const RanksOnNode&, const RanksOnNode&) = default;
+};
+
+void add_ranks(std::vector<RanksOnNode>& nodes, const RanksOnNode& more) {
+  const auto known = std::find_if(nodes.begin(), nodes.end(), [&](const RanksOnNode& other) {
+    return other.group == more.group && other.node == more.node;
+  });
+  if (known == nodes.end()) {
+    nodes.push_back(more);
+  } else {
+    known->ranks += more.ranks;
   }
-  for (const auto& [node, count] : nodes) {
-    const NodeGroup& group = problem.cluster.node_groups[static_cast<std::size_t>(node.first)];
+}
+
+GroupShape shape_of(const Problem& problem, std::span<const RanksOnNode> nodes) {
+  GroupShape shape;
+  shape.intra = shape.inter = {BytesPerSecond{std::numeric_limits<double>::infinity()}, Seconds{0.0}};
+  bool even = true;
+  for (const RanksOnNode& node : nodes) {
+    const NodeGroup& group = problem.cluster.node_groups[static_cast<std::size_t>(node.group)];
+    shape.ranks += node.ranks;
     shape.intra.bandwidth = std::min(shape.intra.bandwidth, group.intra_node.bandwidth);
     shape.intra.latency = std::max(shape.intra.latency, group.intra_node.latency);
     shape.inter.bandwidth = std::min(shape.inter.bandwidth, inter_node_share(group));
     shape.inter.latency = std::max(shape.inter.latency, group.inter_node.latency);
-    if (node_groups.empty() || node_groups.back() != node.first) node_groups.push_back(node.first);
-  }
-  for (const int a : node_groups) {
-    for (const int b : node_groups) {
-      if (a == b) continue;
-      const Link& limit = problem.cluster.group_links[static_cast<std::size_t>(a)][static_cast<std::size_t>(b)];
-      const int per_node = problem.cluster.node_groups[static_cast<std::size_t>(a)].devices_per_node;
-      shape.inter.bandwidth = std::min(shape.inter.bandwidth, limit.bandwidth / static_cast<double>(per_node));
+    even = even && node.ranks == nodes.front().ranks;
+    for (const RanksOnNode& other : nodes) {
+      if (other.group == node.group) continue;
+      const Link& limit =
+          problem.cluster.group_links[static_cast<std::size_t>(node.group)][static_cast<std::size_t>(other.group)];
+      shape.inter.bandwidth =
+          std::min(shape.inter.bandwidth, limit.bandwidth / static_cast<double>(group.devices_per_node));
       shape.inter.latency = std::max(shape.inter.latency, limit.latency);
     }
   }
   shape.nodes = static_cast<int>(nodes.size());
-  const int first = nodes.begin()->second;
-  const bool even = std::all_of(nodes.begin(), nodes.end(), [&](const auto& node) { return node.second == first; });
-  shape.ranks_per_node = even ? first : 0;
+  shape.ranks_per_node = even && !nodes.empty() ? nodes.front().ranks : 0;
   return shape;
+}
+
+GroupShape shape_of(const Problem& problem, std::span<const int> ranks) {
+  std::vector<RanksOnNode> nodes;
+  for (const int rank : ranks) {
+    const DevicePlace place = place_of_rank(problem.cluster, rank);
+    add_ranks(nodes, {place.group, place.node, 1});
+  }
+  return shape_of(problem, nodes);
 }
 
 /// `bytes` may be a fraction of the payload: one ring of several that share it.
@@ -230,41 +251,12 @@ GradientSync predict_gradient_sync(const Problem& problem, std::span<const Pipel
 
 namespace {
 
-/// Ranks of one layer on one node. All blocks of a layer have as many: each holder gives one rank per replica to each.
-struct RanksOnNode {
-  int group = 0;
-  int node = 0;
-  int ranks = 0;
-
-  friend bool operator==(const RanksOnNode&, const RanksOnNode&) = default;
-};
-
 /// Seconds per byte of an All-Reduce over these ranks, without latencies.
 double seconds_per_byte(const Problem& problem, std::span<const RanksOnNode> nodes) {
-  int ranks = 0;
-  double intra = std::numeric_limits<double>::infinity();
-  double inter = std::numeric_limits<double>::infinity();
-  bool even = true;
-  for (const RanksOnNode& node : nodes) {
-    const NodeGroup& group = problem.cluster.node_groups[static_cast<std::size_t>(node.group)];
-    ranks += node.ranks;
-    intra = std::min(intra, group.intra_node.bandwidth.value());
-    inter = std::min(inter, inter_node_share(group).value());
-    even = even && node.ranks == nodes.front().ranks;
-    for (const RanksOnNode& other : nodes) {
-      if (other.group == node.group) continue;
-      const Link& limit =
-          problem.cluster.group_links[static_cast<std::size_t>(node.group)][static_cast<std::size_t>(other.group)];
-      inter = std::min(inter, limit.bandwidth.value() / group.devices_per_node);
-    }
-  }
-  if (ranks < 2) return 0.0;
-  const auto ring = [](int n) { return 2.0 * (n - 1) / n; };
-  if (nodes.size() == 1) return ring(ranks) / intra;
-  const double flat = ring(ranks) / inter;
-  const int k = nodes.front().ranks;
-  if (!even || k < 2) return flat;
-  return std::min(flat, ring(k) / intra + ring(static_cast<int>(nodes.size())) / k / inter);
+  GroupShape shape = shape_of(problem, nodes);
+  if (shape.ranks < 2) return 0.0;
+  shape.intra.latency = shape.inter.latency = Seconds{0.0};
+  return all_reduce_time(shape, Bytes{1}).value();
 }
 
 }  // namespace
@@ -283,18 +275,9 @@ Seconds gradient_sync_at_least(const Problem& problem, std::span<const PipelineP
         if (node.ranks % stage.tensor_parallel != 0) return Seconds{0.0};
         node.ranks /= stage.tensor_parallel;
       }
+      // All blocks of a layer have as many ranks on a node: a holder gives one rank per replica to each.
       const auto hold = [&](int layer) {
-        std::vector<RanksOnNode>& nodes = held[static_cast<std::size_t>(layer)];
-        for (const RanksOnNode& node : mine) {
-          const auto known = std::find_if(nodes.begin(), nodes.end(), [&](const RanksOnNode& other) {
-            return other.group == node.group && other.node == node.node;
-          });
-          if (known == nodes.end()) {
-            nodes.push_back(node);
-          } else {
-            known->ranks += node.ranks;
-          }
-        }
+        for (const RanksOnNode& node : mine) add_ranks(held[static_cast<std::size_t>(layer)], node);
       };
       bool first = false;
       bool last = false;

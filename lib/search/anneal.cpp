@@ -33,7 +33,7 @@ class Annealer {
       : tables_(tables), space_(tables.space()), now_(plan), best_(std::move(plan)), most_work_(most_work),
         dice_(kSeed) {}
 
-  Annealed run() {
+  Improved run() {
     bool stopped = false;
     try {
       for (int fruitless = 0; fruitless < kWalks && work_ < most_work_;) {
@@ -335,7 +335,7 @@ class Annealer {
 
 }  // namespace
 
-Annealed anneal(SearchTables& tables, Realised plan, std::int64_t most_work) {
+Improved anneal(SearchTables& tables, Realised plan, std::int64_t most_work) {
   return Annealer(tables, std::move(plan), most_work).run();
 }
 

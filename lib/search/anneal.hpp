@@ -6,12 +6,6 @@
 
 namespace hpplan {
 
-struct Annealed {
-  Realised plan;
-  int tries = 0;         // plans priced
-  bool stopped = false;  // by the tables' check_stop(), with the best plan until then
-};
-
 /// A plan at least as good as `plan`, by a random walk over single changes of its pipelines that now and then takes a
 /// slightly slower plan: layers moved, devices split otherwise, stages halved, joined, swapped, taken away, added or
 /// traded between pipelines, a pipeline made two of half its devices, other micro-batch sizes. Unlike climb() it
@@ -19,6 +13,6 @@ struct Annealed {
 /// row found nothing better. Proves nothing.
 ///   most_work  micro-batches times stages that may be simulated, about
 /// The walk draws its numbers from one fixed seed, so that equal plans give equal plans on every machine.
-[[nodiscard]] Annealed anneal(SearchTables& tables, Realised plan, std::int64_t most_work);
+[[nodiscard]] Improved anneal(SearchTables& tables, Realised plan, std::int64_t most_work);
 
 }  // namespace hpplan

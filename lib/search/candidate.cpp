@@ -460,8 +460,7 @@ Realised realise(SearchTables& tables, std::vector<Candidate> pipelines, double 
     return true;
   };
   if (const auto aligned = aligned_placement(problem, tables.space(), pipelines)) try_placement(*aligned);
-  const bool complete = for_each_placement(problem, tables.space(), pipelines, try_placement);
-  best.complete = complete;
+  best.complete = for_each_placement(problem, tables.space(), pipelines, try_placement);
   best.tried = tried;
   return best;
 }

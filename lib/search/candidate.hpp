@@ -157,6 +157,15 @@ struct Realised {
   bool complete = true;     // every placement was tried
   int tried = 0;            // placements
 };
+
+/// What a search around one plan came to.
+struct Improved {
+  Realised plan;
+  int tries = 0;         // plans priced
+  bool stopped = false;  // by the tables' check_stop(), with the best plan until then
+};
+
+/// At most so many placements are priced; nothing slower than `limit` is of interest.
 [[nodiscard]] Realised realise(SearchTables& tables, std::vector<Candidate> pipelines, double limit,
                                int most_placements);
 

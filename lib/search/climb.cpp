@@ -19,7 +19,7 @@ class Climber {
   Climber(SearchTables& tables, Realised plan, int most_tries)
       : tables_(tables), space_(tables.space()), best_(std::move(plan)), most_tries_(most_tries) {}
 
-  Climbed run() {
+  Improved run() {
     bool stopped = false;
     try {
       while (tries_ < most_tries_ && improve()) {
@@ -176,7 +176,7 @@ class Climber {
 
 }  // namespace
 
-Climbed climb(SearchTables& tables, Realised plan, int most_tries) {
+Improved climb(SearchTables& tables, Realised plan, int most_tries) {
   return Climber(tables, std::move(plan), most_tries).run();
 }
 

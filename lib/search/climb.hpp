@@ -4,17 +4,11 @@
 
 namespace hpplan {
 
-struct Climbed {
-  Realised plan;
-  int tries = 0;         // plans priced
-  bool stopped = false;  // by the tables' check_stop(), with the best plan until then
-};
-
 /// A plan at least as good as `plan`, by changes to its pipelines one after the other while they help: another split of
 /// a stage's devices, stages swapped, halved or joined, another micro-batch size, and single layers moved. Pipelines
 /// that are equal change together. For spaces that are too large to be searched whole; proves nothing.
 ///   most_tries  plans that are priced
 /// Changes are tried in one order, so that equal plans give equal plans.
-[[nodiscard]] Climbed climb(SearchTables& tables, Realised plan, int most_tries);
+[[nodiscard]] Improved climb(SearchTables& tables, Realised plan, int most_tries);
 
 }  // namespace hpplan

@@ -561,6 +561,11 @@ Realised best_known(SearchTables& tables, const Knowledge& known) {
 /// Changes the best plans of each number of pipelines while that makes them faster, where the proof leaves room for
 /// that.
 void climb_from_best(SearchTables& tables, const SearchOptions& options, Knowledge& known) {
+  const auto keep = [&](const Improved& improved) {
+    keep_plan(tables.problem(), tables.space(), options, improved.plan, known);
+    known.report.candidates += improved.tries;
+    known.stopped = known.stopped || improved.stopped;
+  };
   try {
     const Realised best = best_known(tables, known);
     if (best.time < kInfinity) known.starts[best.pipelines.size()] = best;
@@ -571,18 +576,12 @@ void climb_from_best(SearchTables& tables, const SearchOptions& options, Knowled
       const auto same = [time = start.time](double other) { return std::abs(time - other) < kTwins * time; };
       if (std::any_of(climbed_from.begin(), climbed_from.end(), same)) continue;
       climbed_from.push_back(start.time);
-      const Climbed climbed = climb(tables, start, kClimbTries);
-      keep_plan(tables.problem(), tables.space(), options, climbed.plan, known);
-      known.report.candidates += climbed.tries;
-      known.stopped = known.stopped || climbed.stopped;
+      keep(climb(tables, start, kClimbTries));
       if (known.stopped) return;
     }
     const Realised start = best_known(tables, known);
     if (start.time == kInfinity) return;
-    const Annealed annealed = anneal(tables, start, kAnnealWork);
-    keep_plan(tables.problem(), tables.space(), options, annealed.plan, known);
-    known.report.candidates += annealed.tries;
-    known.stopped = known.stopped || annealed.stopped;
+    keep(anneal(tables, start, kAnnealWork));
   } catch (const SearchStopped&) {
     known.stopped = true;
   }

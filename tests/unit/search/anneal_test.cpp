@@ -24,7 +24,7 @@ TEST_CASE("a random walk keeps the limits, is the same each time, and is between
       if (other.time < kInfinity && (start.time == kInfinity || other.time > start.time)) start = std::move(other);
     }
     if (start.time == kInfinity) continue;
-    const Annealed walked = anneal(pieces.tables, start, 300'000);
+    const Improved walked = anneal(pieces.tables, start, 300'000);
     CHECK(walked.plan.time <= start.time);
     CHECK(walked.plan.time >= optimum * (1.0 - 1e-9));
     CHECK(walked.plan.pipelines == anneal(pieces.tables, start, 300'000).plan.pipelines);
