@@ -66,8 +66,7 @@ const std::map<std::string, Manual>& verb_manuals() {
           "gap that it shows is proved.",
           "Where a gap is left although nothing ended the search, the work allowed for the proof was used up. --effort "
           "allows "
-          "a multiple of it: clusters of some 16 devices are often proved with 10 to 100, in minutes. Unlike a time "
-          "limit it "
+          "a multiple of it, for a tighter bound and sometimes a better plan. Unlike a time limit it "
           "gives the same plan on every machine.",
           "With --top, further plans follow, none with the same stages in all pipelines as one before it: other "
           "devices, "

@@ -288,8 +288,7 @@ void add_search_options(CLI::App& verb, PlanOptions& options) {
       ->check(positive_number())
       ->group(group);
   verb.add_option("--effort", options.effort,
-                  "work after which a gap that is left stays open, as a multiple of the usual (default 1); 10 to 100 "
-                  "prove more")
+                  "work after which a gap that is left stays open, as a multiple of the usual (default 1)")
       ->type_name("N")
       ->check(whole_number(1, 10000))
       ->group(group);
