@@ -110,27 +110,24 @@ struct GroupShape {
   Link inter;              // slowest share of one device, largest latency
 };
 
-/// Ranks of a group, or of a layer, on one node.
-struct RanksOnNode {
-  int group = 0;
-  int node = 0;
-  int ranks = 0;
-
-  friend bool operator==(const RanksOnNode&, const RanksOnNode&) = default;
-};
-
-void add_ranks(std::vector<RanksOnNode>& nodes, const RanksOnNode& more) {
-  const auto known = std::find_if(nodes.begin(), nodes.end(), [&](const RanksOnNode& other) {
-    return other.group == more.group && other.node == more.node;
-  });
-  if (known == nodes.end()) {
-    nodes.push_back(more);
-  } else {
-    known->ranks += more.ranks;
+GroupShape shape_of(const Problem& problem, std::span<const int> ranks) {
+  struct RanksOnNode {
+    int group;
+    int node;
+    int ranks;
+  };
+  std::vector<RanksOnNode> nodes;
+  for (const int rank : ranks) {
+    const DevicePlace place = place_of_rank(problem.cluster, rank);
+    const auto known = std::find_if(nodes.begin(), nodes.end(), [&](const RanksOnNode& other) {
+      return other.group == place.group && other.node == place.node;
+    });
+    if (known == nodes.end()) {
+      nodes.push_back({place.group, place.node, 1});
+    } else {
+      ++known->ranks;
+    }
   }
-}
-
-GroupShape shape_of(const Problem& problem, std::span<const RanksOnNode> nodes) {
   GroupShape shape;
   shape.intra = shape.inter = {BytesPerSecond{std::numeric_limits<double>::infinity()}, Seconds{0.0}};
   bool even = true;
@@ -154,15 +151,6 @@ GroupShape shape_of(const Problem& problem, std::span<const RanksOnNode> nodes) 
   shape.nodes = static_cast<int>(nodes.size());
   shape.ranks_per_node = even && !nodes.empty() ? nodes.front().ranks : 0;
   return shape;
-}
-
-GroupShape shape_of(const Problem& problem, std::span<const int> ranks) {
-  std::vector<RanksOnNode> nodes;
-  for (const int rank : ranks) {
-    const DevicePlace place = place_of_rank(problem.cluster, rank);
-    add_ranks(nodes, {place.group, place.node, 1});
-  }
-  return shape_of(problem, nodes);
 }
 
 /// `bytes` may be a fraction of the payload: one ring of several that share it.
@@ -247,68 +235,6 @@ GradientSync predict_gradient_sync(const Problem& problem, std::span<const Pipel
   sync.method = sync.device_wise < sync.block_wise ? GradientSyncMethod::DeviceWise : GradientSyncMethod::BlockWise;
   sync.time = std::min(sync.device_wise, sync.block_wise);
   return sync;
-}
-
-namespace {
-
-/// Seconds per byte of an All-Reduce over these ranks, without latencies.
-double seconds_per_byte(const Problem& problem, std::span<const RanksOnNode> nodes) {
-  GroupShape shape = shape_of(problem, nodes);
-  if (shape.ranks < 2) return 0.0;
-  shape.intra.latency = shape.inter.latency = Seconds{0.0};
-  return all_reduce_time(shape, Bytes{1}).value();
-}
-
-}  // namespace
-
-Seconds gradient_sync_at_least(const Problem& problem, std::span<const PipelinePlan> pipelines) {
-  const int layers = problem.model.layer_count();
-  std::vector<std::vector<RanksOnNode>> held(static_cast<std::size_t>(layers));
-  for (const PipelinePlan& pipeline : pipelines) {
-    for (const StagePlan& stage : pipeline.stages) {
-      std::vector<RanksOnNode> mine;
-      for (const DevicePlace& place : stage.devices) {  // devices of a node are neighbours
-        if (mine.empty() || mine.back().node != place.node) mine.push_back({place.group, place.node, 0});
-        ++mine.back().ranks;
-      }
-      for (RanksOnNode& node : mine) {
-        if (node.ranks % stage.tensor_parallel != 0) return Seconds{0.0};
-        node.ranks /= stage.tensor_parallel;
-      }
-      // All blocks of a layer have as many ranks on a node: a holder gives one rank per replica to each.
-      const auto hold = [&](int layer) {
-        for (const RanksOnNode& node : mine) add_ranks(held[static_cast<std::size_t>(layer)], node);
-      };
-      bool first = false;
-      bool last = false;
-      for (const LayerRange& part : held_parts(stage)) {
-        for (int layer = part.first; layer < part.last; ++layer) hold(layer);
-        first = first || part.first == 0;
-        last = last || part.last == layers;
-      }
-      if (problem.model.tied_embeddings && last && !first) hold(0);
-    }
-  }
-  std::vector<double> seconds(static_cast<std::size_t>(layers), 0.0);  // of a whole layer on one device
-  double per_byte = 0.0;
-  for (std::size_t layer = 0; layer < held.size(); ++layer) {
-    if (layer == 0 || held[layer] != held[layer - 1]) per_byte = seconds_per_byte(problem, held[layer]);
-    // The gradient of a tied head is layer 0's.
-    if (problem.model.tied_embeddings && layer + 1 == held.size()) break;
-    seconds[layer] = per_byte * layer_gradient_bytes(problem.model, static_cast<int>(layer)).value();
-  }
-  double most = 0.0;
-  for (const PipelinePlan& pipeline : pipelines) {
-    for (const StagePlan& stage : pipeline.stages) {
-      double sum = 0.0;
-      for (const LayerRange& part : held_parts(stage)) {
-        for (int layer = part.first; layer < part.last; ++layer) sum += seconds[static_cast<std::size_t>(layer)];
-      }
-      most = std::max(most, sum / stage.tensor_parallel);
-    }
-  }
-  // Bytes are cut into blocks of whole bytes.
-  return Seconds{most * (1.0 - 1e-6)};
 }
 
 Seconds gradient_sync_lower_bound(const Problem& problem, const SyncShape& shape, Bytes held_bytes) {

@@ -18,10 +18,6 @@ namespace hpplan {
 /// Every stage must have its devices, layers and degrees set.
 [[nodiscard]] GradientSync predict_gradient_sync(const Problem& problem, std::span<const PipelinePlan> pipelines);
 
-/// The same to a few latencies, and never above it, without the groups: quick enough to look at very many plans.
-/// 0 where a tensor-parallel group spans nodes.
-[[nodiscard]] Seconds gradient_sync_at_least(const Problem& problem, std::span<const PipelinePlan> pipelines);
-
 /// Cost of one All-Reduce of `bytes` over `ranks`: the better of a flat ring over all ranks, and, where every node
 /// holds the same number of ranks, an intra-node reduce-scatter and all-gather around one ring per rank of a node.
 /// A ring of n ranks moves 2 (n-1)/n of the payload over its slowest link and pays 2 (n-1) latencies.

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "search/candidate.hpp"
+#include "search/realise.hpp"
 
 namespace hpplan {
 

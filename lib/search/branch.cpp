@@ -5,16 +5,12 @@
 #include <limits>
 
 #include "base/check.hpp"
-#include "predict/gradient_sync.hpp"
 #include "search/layer_weights.hpp"
 
 namespace hpplan {
 
 Branch::Branch(SearchTables& tables, const BranchRange& range, double limit, const Branch* wider)
     : tables_(&tables), range_(range), limit_(limit) {
-  const CountLimit& allowed = tables.problem().job.constraints.pipelines;
-  pipelines_first_ = std::max(1, allowed.min);
-  pipelines_last_ = std::min(tables.space().max_pipelines, range.replicas_last);
   for (const int micro_batch : tables.problem().job.micro_batches) {
     if (micro_batch <= tables.problem().job.global_batch) add_size(micro_batch);
   }
@@ -29,14 +25,8 @@ Branch::Branch(SearchTables& tables, const BranchRange& range, double limit, con
   tighten_prices();
 }
 
-/// A stage's own share of the gradient sync; 0 where the drain may hide it.
 double Branch::own_share(const StageTable& stages, int variant, int range_class) const {
-  const Problem& problem = tables_->problem();
-  if (problem.job.overlap_gradient_sync) return 0.0;
-  const Variant& v = stages.variants()[static_cast<std::size_t>(variant)];
-  const Port& port = tables_->space().ports[static_cast<std::size_t>(v.port)];
-  const SyncShape shape{port.group, port.devices, v.split.tensor_parallel, range_.replicas_first};
-  return gradient_sync_lower_bound(problem, shape, stages.held(variant, range_class)).value();
+  return own_sync_share(*tables_, stages, variant, range_class, range_.pipelines);
 }
 
 void Branch::add_size(int micro_batch) {
@@ -80,24 +70,25 @@ Branch::Size& Branch::size_of(int micro_batch) {
   return *size;
 }
 
-const PipelineTable& Branch::table(int micro_batch, int micro_batches) {
+const PipelineTable& Branch::table(int micro_batch, int micro_batches, std::int64_t spare) {
   constexpr std::size_t kMostRecent = 4;
-  const auto known = recent_.find({micro_batch, micro_batches});
+  const auto known = recent_.find({micro_batch, micro_batches, spare});
   if (known != recent_.end()) return *known->second;
   if (recent_.size() >= kMostRecent) recent_.clear();
-  const PipelineTable::Input input{&tables_->space(),
-                                   &tables_->ranges(),
-                                   size_of(micro_batch).options.get(),
-                                   &tables_->transfers(micro_batch),
-                                   std::max(1, tables_->problem().job.constraints.stages.min),
-                                   &prices_,
-                                   static_cast<double>(micro_batch) * micro_batches + slack_,
-                                   size_of(micro_batch).fixed};
+  const PipelineTable::Input input{
+      &tables_->space(),
+      &tables_->ranges(),
+      size_of(micro_batch).options.get(),
+      &tables_->transfers(micro_batch),
+      std::max(1, tables_->problem().job.constraints.stages.min),
+      &prices_,
+      static_cast<double>(micro_batch) * micro_batches + static_cast<double>(spare) + slack_,
+      size_of(micro_batch).fixed};
   auto table = std::make_unique<PipelineTable>(input, micro_batches, limit_);
   transitions_ += table->transitions();
   tables_->add_work(table->transitions());
   ++tables_built_;
-  return *(recent_[{micro_batch, micro_batches}] = std::move(table));
+  return *(recent_[{micro_batch, micro_batches, spare}] = std::move(table));
 }
 
 void Branch::compute_slice(Size& size, int micro_batches) {
@@ -212,7 +203,7 @@ std::vector<std::vector<std::int64_t>> Branch::global_table(const std::vector<st
     if (samples[static_cast<std::size_t>(v)] > 0) useful.push_back(v);
   }
   const auto cells = static_cast<std::size_t>(resources.size());
-  std::vector<std::vector<std::int64_t>> most(static_cast<std::size_t>(pipelines_last_) + 1,
+  std::vector<std::vector<std::int64_t>> most(static_cast<std::size_t>(range_.pipelines.last) + 1,
                                               std::vector<std::int64_t>(cells, -1));
   for (const int n : resources.vectors()) most[0][static_cast<std::size_t>(n)] = 0;
   for (std::size_t p = 1; p < most.size(); ++p) {
@@ -275,7 +266,7 @@ std::optional<std::vector<RelaxedPipeline>> Branch::relaxed(double target) {
     }
     const auto most = global_table(samples);
     int pipelines = -1;
-    for (int p = pipelines_first_; p <= pipelines_last_; ++p) {
+    for (int p = range_.pipelines.first; p <= range_.pipelines.last; ++p) {
       if (most[static_cast<std::size_t>(p)][static_cast<std::size_t>(resources.full())] >= global_batch) {
         pipelines = p;
         break;

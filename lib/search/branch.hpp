@@ -1,20 +1,22 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
+#include <tuple>
 #include <vector>
 
 #include "search/candidate.hpp"
 #include "search/pipeline_table.hpp"
+#include "search/sync_share.hpp"
 
 namespace hpplan {
 
-/// A part of the search space: plans that hold each layer `replicas.first` to `replicas.last` times (the least over
-/// layers) and whose largest own share of the gradient sync lies in [sync_low, sync_high).
+/// A part of the search space: plans of so many pipelines whose largest own share of the gradient sync lies in
+/// [sync_low, sync_high).
 struct BranchRange {
-  int replicas_first = 1;
-  int replicas_last = 1;
+  PipelineCount pipelines;
   double sync_low = 0.0;
   double sync_high = kInfinity;
 };
@@ -30,7 +32,7 @@ struct RelaxedPipeline {
 class Branch {
  public:
   /// Nothing above `limit` is of interest, now or later.
-  ///   wider   a branch whose every stage option is at least as good (fewer replicas, or a range around this one) and
+  ///   wider   a branch whose every stage option is at least as good (fewer pipelines, or a range around this one) and
   ///           whose limit is no lower: its tables bound this branch's from below (CPC). May be null.
   Branch(SearchTables& tables, const BranchRange& range, double limit, const Branch* wider);
 
@@ -52,16 +54,16 @@ class Branch {
   [[nodiscard]] std::int64_t tables_built() const { return tables_built_; }
   [[nodiscard]] std::int64_t tables_reused() const { return tables_reused_; }
 
-  /// The pipeline table of (b, m) for this branch; values above `limit` are dropped.
-  [[nodiscard]] const PipelineTable& table(int micro_batch, int micro_batches);
+  /// The pipeline table of (b, m) for this branch; values above `limit` are dropped, and vectors that no plan within
+  /// the limit would let make so few samples.
+  ///   spare   samples beyond b m that the vector may in fact have to make
+  [[nodiscard]] const PipelineTable& table(int micro_batch, int micro_batches, std::int64_t spare = 0);
 
   /// Largest own share of the gradient sync over the stages of the candidates.
   [[nodiscard]] double sync_share(const std::vector<Candidate>& candidates) const;
 
   /// Most samples within vector n by at most (and exactly) P pipelines: [P][n].
   [[nodiscard]] std::vector<std::vector<std::int64_t>> global_table(const std::vector<std::int64_t>& samples) const;
-  [[nodiscard]] int pipelines_first() const { return pipelines_first_; }
-  [[nodiscard]] int pipelines_last() const { return pipelines_last_; }
 
  private:
   /// Least g over resource vectors for one number of micro-batches; infinity beyond the limit, NaN outside the domain.
@@ -94,12 +96,10 @@ class Branch {
   SearchTables* tables_;
   BranchRange range_;
   double limit_;
-  int pipelines_first_ = 1;
-  int pipelines_last_ = 1;
   std::vector<Size> sizes_;
   std::vector<double> prices_;  // of every resource vector, in samples; valid for plans within the limit
   double slack_ = 0.0;          // samples that such a plan may waste in all
-  std::map<std::pair<int, int>, std::unique_ptr<PipelineTable>> recent_;  // for tracing; a few
+  std::map<std::tuple<int, int, std::int64_t>, std::unique_ptr<PipelineTable>> recent_;  // for tracing; a few
   std::int64_t transitions_ = 0;
   std::int64_t tables_built_ = 0;
   std::int64_t tables_reused_ = 0;

@@ -52,6 +52,7 @@ class SearchTables {
   }
   /// Sets of pipelines that do not count as plans: realise() gives nothing for them. May be empty.
   void leave_out(std::function<bool(const std::vector<Candidate>&)> unwanted) { unwanted_ = std::move(unwanted); }
+  [[nodiscard]] bool leaves_out() const { return unwanted_ != nullptr; }
   [[nodiscard]] bool is_left_out(const std::vector<Candidate>& pipelines) const {
     return unwanted_ && unwanted_(pipelines);
   }
@@ -62,6 +63,8 @@ class SearchTables {
   /// [from port * ports + to port]: seconds of one micro-batch's tensor over the best link; infinity where the job
   /// forbids the neighbourhood (type-pure pipelines).
   [[nodiscard]] const std::vector<double>& transfers(int micro_batch);
+  /// layer_gradient_bytes() of every layer.
+  [[nodiscard]] const std::vector<Bytes>& layer_gradients() const { return layer_gradients_; }
 
  private:
   StageRows* rows_;
@@ -71,6 +74,7 @@ class SearchTables {
   std::int64_t work_ = 0;
   std::map<int, std::unique_ptr<StageTable>> stages_;
   std::map<int, std::vector<double>> transfers_;
+  std::vector<Bytes> layer_gradients_;
 };
 
 /// Seconds of the transfer from each stage of the candidate to the next, over the best link of any placement.
@@ -130,46 +134,5 @@ struct Allocation {
   double time = 0.0;
 };
 [[nodiscard]] std::optional<Allocation> allocate(PipelineTimers& timers, int global_batch, double limit);
-
-/// Node of every stage of every pipeline: nodes[pipeline][stage] lists the nodes (one, or several whole ones).
-using Placement = std::vector<std::vector<std::vector<int>>>;
-
-/// Calls `visit` with placements of the stages on nodes, one of each set that is equal up to renaming nodes; the first
-/// keeps neighbouring stages together. Ends early when `visit` returns false. Returns whether all were visited.
-bool for_each_placement(const Problem& problem, const Space& space, const std::vector<Candidate>& pipelines,
-                        const std::function<bool(const Placement&)>& visit);
-
-/// One placement that puts stages with the same layers onto the same nodes, as far as it finds room.
-[[nodiscard]] std::optional<Placement> aligned_placement(const Problem& problem, const Space& space,
-                                                         const std::vector<Candidate>& pipelines);
-
-/// The candidates as a plan skeleton (devices, layers, degrees; no predicted numbers).
-[[nodiscard]] std::vector<PipelinePlan> skeleton(const Problem& problem, const Space& space,
-                                                 const std::vector<Candidate>& pipelines, const Placement& placement,
-                                                 const std::vector<int>& micro_batches);
-
-/// The best way to run these pipelines together: placement, batch split, recomputation.
-struct Realised {
-  std::vector<Candidate> pipelines;
-  std::vector<int> micro_batches;
-  Placement placement;
-  double time = kInfinity;  // iteration time
-  bool complete = true;     // every placement was tried
-  int tried = 0;            // placements
-};
-
-/// What a search around one plan came to.
-struct Improved {
-  Realised plan;
-  int tries = 0;         // plans priced
-  bool stopped = false;  // by the tables' check_stop(), with the best plan until then
-};
-
-/// At most so many placements are priced; nothing slower than `limit` is of interest.
-[[nodiscard]] Realised realise(SearchTables& tables, std::vector<Candidate> pipelines, double limit,
-                               int most_placements);
-
-/// A realised plan with every number predicted.
-[[nodiscard]] Plan finish(const Problem& problem, const Space& space, const Realised& realised);
 
 }  // namespace hpplan

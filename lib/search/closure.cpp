@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <tuple>
 
 #include "predict/gradient_sync.hpp"
 
@@ -14,9 +13,19 @@ namespace {
 struct Column {
   Candidate candidate;
   double optimizer = 0.0;
+  double share = 0.0;  // of the gradient sync: the stages' own
   PipelineTimer timer;
   std::int64_t most = 0;  // samples by the limit, whatever the other pipelines are
 };
+
+/// Columns on one vector.
+struct ColumnList {
+  std::int64_t need = 1;  // all that finish so many samples are there
+  std::vector<Column> columns;
+};
+
+/// A list of columns that is asked for fewer samples than it was made for is made anew for this many fewer than that.
+constexpr std::int64_t kSpareSamples = 4;
 
 /// What holds a layer in the pipelines chosen so far.
 struct Holders {
@@ -32,9 +41,6 @@ class Closure {
       : tables_(tables), branch_(branch), budget_(budget), resources_(tables.space().resources) {
     result_.best.time = limit;
     samples_ = branch.samples_by(limit);
-    const ModelSpec& model = tables.problem().model;
-    for (int layer = 0; layer < model.layer_count(); ++layer)
-      layer_bytes_.push_back(layer_gradient_bytes(model, layer));
     within_ = branch.global_table(samples_);
     // at_most[p][n]: by at most p pipelines
     for (std::size_t p = 1; p < within_.size(); ++p) {
@@ -55,9 +61,9 @@ class Closure {
   void choose_vectors(int left, int last, std::int64_t need) {
     if (!result_.complete) return;
     const auto count = static_cast<int>(vectors_.size());
-    if (need <= 0 && count >= branch_.pipelines_first()) choose_columns();
-    if (count >= branch_.pipelines_last()) return;
-    const auto more = static_cast<std::size_t>(branch_.pipelines_last() - count);
+    if (need <= 0 && count >= branch_.range().pipelines.first) choose_columns();
+    if (count >= branch_.range().pipelines.last) return;
+    const auto more = static_cast<std::size_t>(branch_.range().pipelines.last - count);
     if (within_[more][static_cast<std::size_t>(left)] < need) return;
     for (int v = std::min(left, last); v > 0; --v) {
       const std::int64_t made = samples_[static_cast<std::size_t>(v)];
@@ -90,27 +96,31 @@ class Closure {
     combine(0, 0);
   }
 
-  /// Columns on v that can finish `need` samples by the limit, those that finish most first.
+  /// Columns on v, among them all that can finish `need` samples by the limit; those that finish most first.
   std::vector<Column>* columns(int v, std::int64_t need) {
-    std::vector<Column>& list = known_[{v, std::max<std::int64_t>(1, need)}];
-    if (!list.empty()) return &list;
+    need = std::max<std::int64_t>(1, need);
+    const auto [place, added] = known_.try_emplace(v);
+    ColumnList& list = place->second;
+    if (!added && list.need <= need) return &list.columns;
+    const std::int64_t spare = added ? 0 : std::min(kSpareSamples, need - 1);
+    list.need = need - spare;
+    list.columns.clear();
     for (const int b : tables_.problem().job.micro_batches) {
-      const auto least = static_cast<int>(std::max<std::int64_t>(1, (need + b - 1) / b));
+      const auto least = static_cast<int>((list.need + b - 1) / b);
       if (b > global_batch() || branch_.most_micro_batches(b, v, limit()) < least) continue;
-      std::vector<std::vector<ChainStage>>& chains = chains_[{v, b, least}];
-      if (chains.empty()) {
-        if (!branch_.table(b, least).enumerate(v, limit(), budget_.chains, chains)) {
-          result_.complete = false;
-          return &list;
-        }
+      std::vector<std::vector<ChainStage>> chains;
+      if (!branch_.table(b, least, spare).enumerate(v, limit(), budget_.chains, chains)) {
+        result_.complete = false;
+        return &list.columns;
       }
       for (const std::vector<ChainStage>& chain : chains) {
         Candidate candidate{b, {}};
-        add_splits(chain, least, candidate, list);
+        add_splits(chain, least, candidate, list.columns);
       }
     }
-    std::stable_sort(list.begin(), list.end(), [](const Column& a, const Column& b) { return a.most > b.most; });
-    return &list;
+    std::stable_sort(list.columns.begin(), list.columns.end(),
+                     [](const Column& a, const Column& b) { return a.most > b.most; });
+    return &list.columns;
   }
 
   void add_splits(const std::vector<ChainStage>& chain, int micro_batches, Candidate& candidate,
@@ -118,7 +128,7 @@ class Closure {
     const StageTable& stages = tables_.stages(candidate.micro_batch);
     const std::size_t s = candidate.stages.size();
     if (s == chain.size()) {
-      add_column(candidate, micro_batches, list);
+      if (!has_twin(candidate)) add_column(candidate, micro_batches, list);
       return;
     }
     const int range = tables_.ranges().of(chain[s].layers.first, chain[s].layers.last);
@@ -133,15 +143,31 @@ class Closure {
     }
   }
 
+  /// Whether two pipelines, each with half of every stage's replicas and of the micro-batch, take the same time in its
+  /// place: then no plan needs it. They have its memory, its groups of gradients and its links, or better ones.
+  [[nodiscard]] bool has_twin(const Candidate& candidate) const {
+    const Job& job = tables_.problem().job;
+    if (job.constraints.pipelines.max >= 0 || job.optimizer_sharding != OptimizerSharding::None) return false;
+    if (tables_.leaves_out() || candidate.micro_batch % 2 != 0) return false;
+    const auto& sizes = job.micro_batches;
+    if (std::find(sizes.begin(), sizes.end(), candidate.micro_batch / 2) == sizes.end()) return false;
+    return std::all_of(candidate.stages.begin(), candidate.stages.end(), [&](const CandidateStage& stage) {
+      const Port& port = tables_.space().ports[static_cast<std::size_t>(stage.port)];
+      return stage.split.data_parallel % 2 == 0 && tables_.space().find({port.group, port.devices / 2}) >= 0;
+    });
+  }
+
   void add_column(const Candidate& candidate, int micro_batches, std::vector<Column>& list) {
     if (list.size() % 64 == 0) tables_.check_stop();
     if (++result_.timings > budget_.timings || list.size() >= budget_.chains * 8) {
       result_.complete = false;
       return;
     }
+    const double share = branch_.sync_share({candidate});
+    if (share >= branch_.range().sync_high) return;  // of another branch
     const double optimizer = slowest_optimizer(tables_, {&candidate, 1});
-    Column column{candidate, optimizer, PipelineTimer(tables_, candidate, best_links(tables_, candidate))};
-    const double after = optimizer + branch_.sync_share({candidate});
+    Column column{candidate, optimizer, share, PipelineTimer(tables_, candidate, best_links(tables_, candidate))};
+    const double after = optimizer + std::max(share, branch_.range().sync_low);
     if (!(column.timer.time(micro_batches) + after < limit())) return;
     const int b = candidate.micro_batch;
     column.most = static_cast<std::int64_t>(b) * column.timer.most_within(limit() - after, global_batch() / b);
@@ -175,13 +201,13 @@ class Closure {
   /// Whether the chosen columns, and the best of the vectors still open, can finish the batch before the limit.
   bool enough(std::size_t last) {
     double tail = 0.0;
-    std::vector<Candidate> candidates;
+    double share = branch_.range().sync_low;
     for (std::size_t i = 0; i <= last; ++i) {
       const Column& column = (*lists_[i])[chosen_[i]];
       tail = std::max(tail, column.optimizer);
-      candidates.push_back(column.candidate);
+      share = std::max(share, column.share);
     }
-    const double share = std::max(branch_.sync_share(candidates), spread_share(candidates));
+    share = std::max(share, spread_share(last));
     std::int64_t made = 0;
     for (std::size_t i = 0; i <= last; ++i) {
       Column& column = (*lists_[i])[chosen_[i]];
@@ -191,30 +217,38 @@ class Closure {
     return made + rest_[last + 1] >= global_batch();
   }
 
-  /// Gradient sync of some device at least, for layers that no placement can have on one node: their holders are of
-  /// different groups, or too many devices. The pipelines still to be chosen hold every layer once more.
-  double spread_share(const std::vector<Candidate>& candidates) {
+  /// Fills `holders_` for the first columns chosen.
+  void hold(std::size_t last) {
     const Problem& problem = tables_.problem();
-    if (problem.job.overlap_gradient_sync || vectors_.size() < 2) return 0.0;
+    const auto open = static_cast<int>(vectors_.size() - last) - 1;
     holders_.assign(static_cast<std::size_t>(problem.model.layer_count()), Holders{});
-    for (const Candidate& candidate : candidates) {
-      for (const CandidateStage& stage : candidate.stages) {
+    for (std::size_t i = 0; i <= last; ++i) {
+      for (const CandidateStage& stage : (*lists_[i])[chosen_[i]].candidate.stages) {
         const Port& port = tables_.space().ports[static_cast<std::size_t>(stage.port)];
         const int per_node = problem.cluster.node_groups[static_cast<std::size_t>(port.group)].devices_per_node;
         for (int layer = stage.layers.first; layer < stage.layers.last; ++layer) {
           Holders& holders = holders_[static_cast<std::size_t>(layer)];
           holders.devices += port.devices;
           holders.replicas += stage.split.data_parallel;
-          holders.spread =
-              holders.spread || holders.devices > per_node || (holders.group >= 0 && holders.group != port.group);
+          holders.spread = holders.spread || holders.devices + open > per_node ||
+                           (holders.group >= 0 && holders.group != port.group);
           holders.group = port.group;
         }
       }
     }
-    const int more = static_cast<int>(vectors_.size() - candidates.size());
+  }
+
+  /// Gradient sync of some device at least, for layers that no placement can have on one node: their holders are of
+  /// different groups, or too many devices. The pipelines still to be chosen hold every layer once more.
+  double spread_share(std::size_t last) {
+    if (tables_.problem().job.overlap_gradient_sync || vectors_.size() < 2) return 0.0;
+    hold(last);
+    const auto more = static_cast<int>(vectors_.size() - last) - 1;
     double most = 0.0;
-    for (const Candidate& candidate : candidates) {
-      for (const CandidateStage& stage : candidate.stages) most = std::max(most, spread_share(stage, more));
+    for (std::size_t i = 0; i <= last; ++i) {
+      for (const CandidateStage& stage : (*lists_[i])[chosen_[i]].candidate.stages) {
+        most = std::max(most, spread_share(stage, more));
+      }
     }
     return most;
   }
@@ -229,14 +263,22 @@ class Closure {
       if (!holders.spread) continue;
       // The gradient of a tied head is layer 0's.
       if (problem.model.tied_embeddings && layer == problem.model.layer_count() - 1) continue;
-      bytes += Bytes{layer_bytes_[static_cast<std::size_t>(layer)].count() / stage.split.tensor_parallel};
+      bytes += Bytes{tables_.layer_gradients()[static_cast<std::size_t>(layer)].count() / stage.split.tensor_parallel};
       const int replicas = holders.replicas + more;
       shape.replicas = shape.replicas == 0 ? replicas : std::min(shape.replicas, replicas);
     }
     return bytes == Bytes{0} ? 0.0 : gradient_sync_lower_bound(problem, shape, bytes).value();
   }
 
+  /// Whether the chosen columns are a plan of this branch: another one holds them if not.
+  [[nodiscard]] bool belongs() const {
+    double share = 0.0;
+    for (std::size_t i = 0; i < vectors_.size(); ++i) share = std::max(share, (*lists_[i])[chosen_[i]].share);
+    return share >= branch_.range().sync_low;
+  }
+
   void score() {
+    if (!belongs()) return;
     tables_.check_stop();
     std::vector<Candidate> candidates;
     for (std::size_t i = 0; i < vectors_.size(); ++i) candidates.push_back((*lists_[i])[chosen_[i]].candidate);
@@ -258,10 +300,8 @@ class Closure {
   std::vector<std::vector<Column>*> lists_;
   std::vector<std::int64_t> rest_;  // samples that the best columns from here on finish
   std::vector<std::size_t> chosen_;
-  std::vector<Holders> holders_;    // by layer
-  std::vector<Bytes> layer_bytes_;  // of the gradient
-  std::map<std::pair<int, std::int64_t>, std::vector<Column>> known_;
-  std::map<std::tuple<int, int, int>, std::vector<std::vector<ChainStage>>> chains_;
+  std::vector<Holders> holders_;     // by layer
+  std::map<int, ColumnList> known_;  // by vector
 };
 
 }  // namespace

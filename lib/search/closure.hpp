@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "search/branch.hpp"
-#include "search/candidate.hpp"
+#include "search/realise.hpp"
 
 namespace hpplan {
 

@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include "search/candidate.hpp"
+#include "search/realise.hpp"
 
 namespace hpplan {
 

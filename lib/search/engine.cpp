@@ -31,15 +31,20 @@ constexpr std::size_t kMostVectors = 320;
 constexpr std::size_t kFewVectors = 30;
 /// A bracket of a branch's relaxed optimum is closed when it is this narrow.
 constexpr double kBracket = 2e-4;
-/// Work of a set of pipelines, of one more placement of it, or of one pipeline timed.
+/// Work of a set of pipelines that is priced, of one more placement of it, or of one pipeline timed; and of a set, or a
+/// part of one, that is only looked at.
 constexpr std::int64_t kCandidate = 2'000;
-/// Parts of the budget: of the sets, and of the timings, that close a branch that cannot be cut any more, and of all
-/// work that may be lost to branches that were looked at before they were cut, for so many times less each.
-constexpr std::int64_t kLastShare = 3;
+constexpr std::int64_t kLook = 500;
+/// Parts of the budget: of the looks, and of the timings, that close a branch, and of all work that may be lost to
+/// branches that were looked at before they were cut.
+constexpr std::int64_t kClosureShare = 3;
 constexpr std::int64_t kFruitlessShare = 5;
-constexpr std::int64_t kEarlier = 5;
+/// Work that ends branches for good raises the budget by up to so many times itself.
+constexpr std::int64_t kAllowance = 3;
 /// Pipelines on one vector that memory has room for.
 constexpr std::size_t kMostChains = 1'000'000;
+/// Ranges of numbers of pipelines grow by one in so many.
+constexpr int kWiden = 5;
 /// First step from the ideal time to the first target of a branch.
 constexpr double kGrowth = 1.08;
 /// While no plan is known, a branch is given up when it has none within this many times the ideal time.
@@ -140,7 +145,8 @@ class Engine {
   /// budget: work after which the remaining gap is left open.
   void run(std::int64_t budget) {
     budget_ = work() + budget;
-    tables_.stop_when([this, budget] { return stopped() || tables_.work() > budget; });
+    allowance_ = kAllowance * budget;
+    tables_.stop_when([this, budget] { return stopped() || tables_.work() > (1 + kAllowance) * budget; });
     try {
       seed();
       sound_ = bound();
@@ -158,16 +164,17 @@ class Engine {
   /// Work so far in units of one transition, each kind at what it costs: a count, so that every machine ends alike.
   [[nodiscard]] std::int64_t work() const {
     constexpr std::int64_t kBranch = 400'000;
-    return report_.transitions + kBranch * report_.branches + kCandidate * (report_.candidates + timings_);
+    return report_.transitions + kBranch * report_.branches + kCandidate * (report_.candidates + timings_) +
+           (kLook - kCandidate) * looks_;
   }
 
-  /// Numbers of replicas, one by one while few and then in growing ranges.
-  [[nodiscard]] std::vector<BranchRange> replica_classes() const {
-    std::vector<BranchRange> classes;
-    const int most = problem_.cluster.device_count();
-    for (int first = 1; first <= most;) {
-      const int last = std::min(most, first + first / 4);
-      classes.push_back({first, last, 0.0, kInfinity});
+  /// Numbers of pipelines, one by one while few and then in growing ranges.
+  [[nodiscard]] std::vector<PipelineCount> pipeline_classes() const {
+    std::vector<PipelineCount> classes;
+    const int most = space_.max_pipelines;
+    for (int first = std::max(1, problem_.job.constraints.pipelines.min); first <= most;) {
+      const int last = std::min(most, first + first / kWiden);
+      classes.push_back({first, last});
       first = last + 1;
     }
     return classes;
@@ -177,10 +184,10 @@ class Engine {
   void seed() {
     const double ideal = rate_bound(problem_).value();
     std::shared_ptr<Branch> previous;
-    for (const BranchRange& range : replica_classes()) {
+    for (const PipelineCount& pipelines : pipeline_classes()) {
       if (options_.skip_early && ideal >= incumbent()) break;
       Node node;
-      node.range = range;
+      node.range.pipelines = pipelines;
       node.low = ideal;
       if (stopped()) {
         nodes_.push_back(std::move(node));  // not looked at, so it holds the bound down
@@ -189,7 +196,7 @@ class Engine {
       double target = std::min(ideal * kGrowth, incumbent());
       while (true) {
         if (!node.branch || node.branch->limit() < target) {
-          // More replicas cost more All-Reduce: tables of fewer replicas are lower bounds.
+          // More pipelines cost more All-Reduce: tables of fewer are lower bounds.
           open(node, incumbent() < kInfinity ? incumbent() : target * kGrowth, previous);
           ++report_.branches;
         }
@@ -345,7 +352,7 @@ class Engine {
     }
     if (incumbent() == kInfinity) {
       // The relaxed plan cannot be placed or does not make the exact batch: the plans around it may.
-      node.exhausted = !close(node, last_closure());
+      node.exhausted = !close(node, closure_budget());
       return;
     }
     if (node.high > incumbent()) {
@@ -360,23 +367,24 @@ class Engine {
     }
     // A coarser space only has to give a good incumbent: what its bound cannot separate is left alone.
     const bool finest = space_.coarseness == 1;
-    if (finest && may_close_early() && close(node, early_closure())) return;
+    if (finest && may_close_early() && close(node, closure_budget())) return;
     if (split(index)) return;
-    nodes_[index].exhausted = !finest || !close(nodes_[index], last_closure());
+    nodes_[index].exhausted = !finest || !close(nodes_[index], closure_budget());
   }
 
-  /// Cuts a branch where its relaxed plan is charged less than it costs: by gradient-sync share, then by replicas.
+  /// Cuts a branch where its relaxed plan is charged less than it costs: by gradient-sync share, then by pipelines.
   bool split(std::size_t index) {
     const Node& node = nodes_[index];
     const double share = node.branch->sync_share(node.plan);
     std::vector<BranchRange> parts;
     if (share > node.range.sync_low + 1e-5 * node.high && share < node.range.sync_high) {
-      parts.push_back({node.range.replicas_first, node.range.replicas_last, node.range.sync_low, share});
-      parts.push_back({node.range.replicas_first, node.range.replicas_last, share, node.range.sync_high});
-    } else if (node.range.replicas_first < node.range.replicas_last) {
-      const int middle = (node.range.replicas_first + node.range.replicas_last) / 2;
-      parts.push_back({node.range.replicas_first, middle, 0.0, kInfinity});
-      parts.push_back({middle + 1, node.range.replicas_last, 0.0, kInfinity});
+      parts.push_back({node.range.pipelines, node.range.sync_low, share});
+      parts.push_back({node.range.pipelines, share, node.range.sync_high});
+    } else if (node.range.pipelines.first < node.range.pipelines.last) {
+      const PipelineCount& all = node.range.pipelines;
+      const int middle = (all.first + all.last) / 2;
+      parts.push_back({{all.first, middle}, 0.0, kInfinity});
+      parts.push_back({{middle + 1, all.last}, 0.0, kInfinity});
     }
     if (parts.empty()) return false;
     const double low = node.low;
@@ -402,34 +410,34 @@ class Engine {
   /// nothing.
   [[nodiscard]] bool may_close_early() const { return fruitless_ < options_.proof_budget / kFruitlessShare; }
 
-  [[nodiscard]] ClosureBudget early_closure() const {
-    ClosureBudget budget = last_closure();
-    budget.combinations /= kEarlier;
-    budget.timings /= kEarlier;
-    return budget;
-  }
-  [[nodiscard]] ClosureBudget last_closure() const {
+  [[nodiscard]] ClosureBudget closure_budget() const {
     ClosureBudget budget;
-    budget.combinations = budget.timings = options_.proof_budget / kLastShare / kCandidate;
-    budget.chains = std::clamp(static_cast<std::size_t>(budget.combinations) / 5, budget.chains, kMostChains);
+    budget.combinations = options_.proof_budget / kClosureShare / kLook;
+    budget.timings = options_.proof_budget / kClosureShare / kCandidate;
+    budget.chains = std::clamp(static_cast<std::size_t>(budget.timings) / 5, budget.chains, kMostChains);
     return budget;
   }
 
   /// Looks at all plans of a branch; whether the budget was enough for that.
   bool close(Node& node, const ClosureBudget& budget) {
+    const std::int64_t start = work();
     const Tally before = tally_of(*node.branch);
     const double goal = goal_of(node);
     ClosureResult closed = close_branch(tables_, *node.branch, goal, budget);
     add_since(before, *node.branch);
     report_.candidates += closed.combinations;
+    looks_ += closed.combinations;
     timings_ += closed.timings;
     if (closed.best.time < goal) keep(closed.best);
     if (closed.complete) {
       // Every plan of the branch below the goal was scored; slower ones only matter while the incumbent is slower.
       node.low = goal;
       node.high = kInfinity;
+      // What ends a branch for good is not at the cost of the others.
+      budget_ += std::min(work() - start, allowance_);
+      allowance_ -= std::min(work() - start, allowance_);
     } else {
-      fruitless_ += kCandidate * (closed.combinations + closed.timings);
+      fruitless_ += kLook * closed.combinations + kCandidate * closed.timings;
     }
     return closed.complete;
   }
@@ -441,6 +449,8 @@ class Engine {
   Knowledge& known_;
   SearchReport& report_;
   std::int64_t budget_ = 0;
+  std::int64_t allowance_ = 0;  // by which closed branches may still raise it
+  std::int64_t looks_ = 0;      // sets looked at while closing branches, which are candidates too
   std::int64_t timings_ = 0;    // pipelines timed and placements priced while closing branches
   std::int64_t fruitless_ = 0;  // work of closures that were given up
   double sound_ = 0.0;          // a bound over the whole space

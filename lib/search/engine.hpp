@@ -63,13 +63,13 @@ struct SearchResult {
 
 /// The best plan over the search space of problem.md 3, with a proved lower bound of the iteration time.
 ///
-/// Branch and bound over (replicas, gradient-sync share). In a branch every layer is held at least `replicas` times,
-/// so every stage's own share of the All-Reduce has a bound that depends on the stage alone. For a target time T the
-/// pipeline tables give the most samples that a pipeline on resources v finishes by T, and the global DP over resource
-/// vectors combines pipelines; a branch whose best combination finishes less than the global batch cannot hold a plan
-/// as fast as T. Combinations that do finish are scored as placed (simulated schedules, real All-Reduce); what the
-/// bound cannot separate at the end is enumerated. All comparisons are made in one order, so the answer does not
-/// depend on threads.
+/// Branch and bound over (pipelines, gradient-sync share). In a branch every stage has other replicas of its layers in
+/// each of the other pipelines, so its own share of the All-Reduce has a bound that depends on the stage alone. For a
+/// target time T the pipeline tables give the most samples that a pipeline on resources v finishes by T, and the global
+/// DP over resource vectors combines pipelines; a branch whose best combination finishes less than the global batch
+/// cannot hold a plan as fast as T. Combinations that do finish are scored as placed (simulated schedules, real
+/// All-Reduce); what the bound cannot separate at the end is enumerated. All comparisons are made in one order, so the
+/// answer does not depend on threads.
 ///
 /// Plans of simple shape give the first incumbents (simple_plans.hpp). When the cluster has more than some hundred
 /// resource vectors, the tables only search the spaces whose stages are multiples of 2, 4, .. devices, for a good plan.

@@ -4,8 +4,8 @@
 #include <functional>
 #include <limits>
 
-#include "search/candidate.hpp"
 #include "search/plan_shape.hpp"
+#include "search/realise.hpp"
 
 namespace hpplan {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "search/candidate.hpp"
+#include "search/realise.hpp"
 
 namespace hpplan {
 

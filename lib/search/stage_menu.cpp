@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "predict/gradient_sync.hpp"
-
 namespace hpplan {
 
 namespace {
@@ -11,18 +9,6 @@ namespace {
 /// The window terms lose one round trip over a link: counted for no more than this part of the limit, a slow link costs
 /// the bound less than it gives.
 constexpr double kLinkShare = 2e-3;
-
-/// Least time after the pipelines of a plan that has this stage.
-double tail_of(const Problem& problem, const StageTable& stages, const Port& port, int variant, int range_class,
-               PipelineCount pipelines, bool spread) {
-  const double optimizer = stages.optimizer(variant, range_class);
-  if (problem.job.overlap_gradient_sync) return optimizer;
-  const Split& split = stages.variants()[static_cast<std::size_t>(variant)].split;
-  // Every other pipeline holds each layer of the stage at least once.
-  const int replicas = split.data_parallel + pipelines.first - 1;
-  const SyncShape shape{port.group, port.devices, split.tensor_parallel, replicas, spread};
-  return optimizer + gradient_sync_lower_bound(problem, shape, stages.held(variant, range_class)).value();
-}
 
 void add_if_useful(std::vector<MenuOption>& options, const MenuOption& option) {
   const auto covers = [](const MenuOption& a, const MenuOption& b) { return a.time <= b.time && a.tail <= b.tail; };
@@ -32,22 +18,6 @@ void add_if_useful(std::vector<MenuOption>& options, const MenuOption& option) {
 }
 
 }  // namespace
-
-double stage_tail(SearchTables& tables, int micro_batch, const CandidateStage& stage, PipelineCount pipelines,
-                  bool spread) {
-  const StageTable& stages = tables.stages(micro_batch);
-  return tail_of(tables.problem(), stages, tables.space().ports[static_cast<std::size_t>(stage.port)],
-                 stages.variant_of(stage.port, stage.split), tables.ranges().of(stage.layers.first, stage.layers.last),
-                 pipelines, spread);
-}
-
-double pipeline_tail(SearchTables& tables, const Candidate& pipeline, PipelineCount pipelines, bool spread) {
-  double most = 0.0;
-  for (const CandidateStage& stage : pipeline.stages) {
-    most = std::max(most, stage_tail(tables, pipeline.micro_batch, stage, pipelines, spread));
-  }
-  return most;
-}
 
 StageMenu::StageMenu(SearchTables& tables, int micro_batch, PipelineCount pipelines, double limit)
     : micro_batch_(micro_batch), ranges_(&tables.ranges()) {
@@ -67,7 +37,7 @@ StageMenu::StageMenu(SearchTables& tables, int micro_batch, PipelineCount pipeli
     for (int c = 0; c < ranges_->count(); ++c) {
       std::vector<double> tails;
       for (int v = first; v < last; ++v) {
-        tails.push_back(tail_of(tables.problem(), stages, ports_[i], v, c, pipelines, false));
+        tails.push_back(stages.optimizer(v, c) + own_sync_share(tables, stages, v, c, pipelines));
       }
       for (int w = 1; w <= depth_; ++w) {
         starts_.push_back(static_cast<std::uint32_t>(options_.size()));

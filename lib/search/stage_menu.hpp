@@ -5,16 +5,9 @@
 #include <vector>
 
 #include "search/candidate.hpp"
+#include "search/sync_share.hpp"
 
 namespace hpplan {
-
-/// Which plans a relaxation is about: those of at least `first` and at most `last` pipelines.
-struct PipelineCount {
-  int first = 1;
-  int last = 1;
-
-  friend bool operator==(const PipelineCount&, const PipelineCount&) = default;
-};
 
 /// One way to run a stage. `tail` is time that any plan with this stage spends after its pipelines: the stage's own
 /// share of the gradient sync and its optimizer, both lower bounds.
@@ -23,15 +16,6 @@ struct MenuOption {
   double tail = 0.0;
   int variant = 0;  // of the stage table
 };
-
-/// Least time that any plan of so many pipelines spends after them because of this stage.
-///   spread   each of its layers is known to have replicas on more than one node
-[[nodiscard]] double stage_tail(SearchTables& tables, int micro_batch, const CandidateStage& stage,
-                                PipelineCount pipelines, bool spread = false);
-
-/// The same of a whole pipeline: the largest of its stages' tails.
-[[nodiscard]] double pipeline_tail(SearchTables& tables, const Candidate& pipeline, PipelineCount pipelines,
-                                   bool spread = false);
 
 /// The stage options of one micro-batch size, for pricing: for every usable port, range class and in-flight depth the
 /// Pareto-optimal (time, tail) pairs over the splits, in one block of memory.

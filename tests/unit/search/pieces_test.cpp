@@ -7,6 +7,7 @@
 #include "predict/recompute.hpp"
 #include "search/candidate.hpp"
 #include "search/pipeline_table.hpp"
+#include "search/placement.hpp"
 #include "support/brute_force.hpp"
 #include "support/catch.hpp"
 #include "support/random_problems.hpp"
@@ -186,6 +187,26 @@ TEST_CASE("the batch is split so that no exact split has a faster slowest pipeli
   }
 }
 
+namespace {
+
+class SeenPlacements final : public PlacementVisitor {
+ public:
+  bool enter(std::size_t /*pipeline*/, std::size_t /*stage*/, const std::vector<int>& /*nodes*/) override {
+    ++depth;
+    return true;
+  }
+  void leave() override { --depth; }
+  bool visit(const Placement& placement) override {
+    CHECK(placements.insert(placement).second);
+    return true;
+  }
+
+  std::set<Placement> placements;
+  int depth = 0;
+};
+
+}  // namespace
+
 TEST_CASE("placements that differ only in the names of nodes are visited once", "[search]") {
   Inputs inputs = random_inputs(1);
   inputs.job.micro_batches = {8};  // lets 8 devices be 8 replicas
@@ -207,19 +228,19 @@ TEST_CASE("placements that differ only in the names of nodes are visited once", 
       Candidate& candidate = candidates.emplace_back();
       for (const int size : devices) candidate.stages.push_back({port_of(size), {1, size}, {0, 1}});
     }
-    std::set<Placement> seen;
-    CHECK(for_each_placement(pieces.problem, pieces.space, candidates, [&](const Placement& placement) {
-      CHECK(seen.insert(placement).second);
-      return true;
-    }));
-    return seen.size();
+    SeenPlacements seen;
+    CHECK(for_each_placement(pieces.problem, pieces.space, candidates, seen));
+    CHECK(seen.depth == 0);
+    return seen.placements.size();
   };
   CHECK(count({{2}}) == 1);
   CHECK(count({{2, 2}}) == 2);     // on one node or on two
   CHECK(count({{2, 2, 2}}) == 4);  // aab aba abb abc; aaa has no room
   CHECK(count({{8, 4}}) == 1);
-  CHECK(count({{4, 4, 2, 2}}) == 1);  // one node is left: both parts go there
-  CHECK(count({{4, 4, 4, 1}}) == 0);  // 13 of 12 devices
+  CHECK(count({{4, 4, 2, 2}}) == 1);      // one node is left: both parts go there
+  CHECK(count({{4, 4, 4, 1}}) == 0);      // 13 of 12 devices
+  CHECK(count({{2}, {2}, {2}}) == 3);     // aab abb abc: aba is aab with two equal pipelines exchanged
+  CHECK(count({{2}, {2, 2}, {2}}) == 9);  // unlike pipelines are not exchanged
 }
 
 TEST_CASE("the rate bound is never above the optimum", "[search]") {

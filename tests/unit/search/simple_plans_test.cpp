@@ -1,5 +1,6 @@
 #include "search/simple_plans.hpp"
 
+#include "search/realise.hpp"
 #include "support/catch.hpp"
 #include "support/random_problems.hpp"
 #include "support/search_pieces.hpp"

@@ -1,0 +1,173 @@
+#include "predict/placed_sync.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace hpplan {
+
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+/// Seconds per byte of a ring, without latencies.
+double ring(int ranks, double bytes_per_second) { return 2.0 * (ranks - 1) / ranks / bytes_per_second; }
+
+bool is_first(const SyncStage& stage) { return stage.layers.first == 0; }
+
+}  // namespace
+
+PlacedSync::PlacedSync(const Problem& problem, std::vector<SyncStage> stages, std::span<const Bytes> layer_bytes)
+    : problem_(&problem), stages_(std::move(stages)), held_(stages_.size()), shares_(stages_.size(), 0.0) {
+  const int layers = problem.model.layer_count();
+  std::vector<int> cuts{0, 1, layers};
+  for (const SyncStage& stage : stages_) {
+    cuts.push_back(stage.layers.first);
+    const NodeGroup& group = problem.cluster.node_groups[static_cast<std::size_t>(stage.group)];
+    bounded_ = bounded_ && std::min(stage.devices, group.devices_per_node) % stage.tensor_parallel == 0;
+  }
+  if (!bounded_) return;
+  std::sort(cuts.begin(), cuts.end());
+  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+  for (std::size_t i = 0; i + 1 < cuts.size(); ++i) add_span({cuts[i], cuts[i + 1]}, layer_bytes);
+}
+
+void PlacedSync::add_span(LayerRange layers, std::span<const Bytes> layer_bytes) {
+  const int count = problem_->model.layer_count();
+  const bool tied = problem_->model.tied_embeddings;
+  Span span;
+  for (int layer = layers.first; layer < layers.last; ++layer) {
+    // The gradient of a tied head is layer 0's.
+    if (!tied || layer + 1 < count) span.bytes += layer_bytes[static_cast<std::size_t>(layer)].value();
+  }
+  double intra = kNever;
+  double inter = kNever;
+  int most_on_node = 1;
+  int devices = 0;
+  bool one_group = true;
+  for (std::size_t s = 0; s < stages_.size(); ++s) {
+    const SyncStage& stage = stages_[s];
+    const bool holds_head = tied && layers.first == 0 && stage.layers.last == count && !is_first(stage);
+    if (!holds_head && !stage.layers.contains(layers.first)) continue;
+    const NodeGroup& group = problem_->cluster.node_groups[static_cast<std::size_t>(stage.group)];
+    intra = std::min(intra, group.intra_node.bandwidth.value());
+    inter = std::min(inter, inter_node_share(group).value());
+    for (const std::size_t other : span.holders) {
+      const int other_group = stages_[other].group;
+      if (other_group == stage.group) continue;
+      one_group = false;
+      const auto& links = problem_->cluster.group_links;
+      const double limit =
+          links[static_cast<std::size_t>(stage.group)][static_cast<std::size_t>(other_group)].bandwidth.value();
+      const int per_node = problem_->cluster.node_groups[static_cast<std::size_t>(other_group)].devices_per_node;
+      inter = std::min({inter, limit / group.devices_per_node, limit / per_node});
+    }
+    most_on_node = std::max(most_on_node, group.devices_per_node);
+    devices += stage.devices;
+    span.replicas += stage.data_parallel;
+    span.holders.push_back(s);
+    held_[s].push_back(spans_.size());
+  }
+  if (span.replicas < 2) return spans_.push_back(std::move(span));
+  span.near = one_group && devices <= most_on_node ? ring(span.replicas, intra) : kNever;
+  span.flat = ring(span.replicas, inter);
+  span.layered.assign(static_cast<std::size_t>(most_on_node) + 1, kNever);
+  for (int k = 2; k <= std::min(most_on_node, span.replicas / 2); ++k) {
+    if (span.replicas % k != 0) continue;
+    span.layered[static_cast<std::size_t>(k)] = ring(k, intra) + ring(span.replicas / k, inter) / k;
+  }
+  span.spread = span.layered;
+  double least = span.flat;
+  for (std::size_t k = span.spread.size(); k-- > 0;) span.spread[k] = least = std::min(least, span.layered[k]);
+  spans_.push_back(std::move(span));
+  settle(spans_.size() - 1);
+}
+
+void PlacedSync::price(Span& span) const {
+  int most = 0;
+  bool even = true;
+  for (const auto& [node, ranks] : span.placed) {
+    most = std::max(most, ranks);
+    even = even && ranks == span.placed.front().second;
+  }
+  const auto k = static_cast<std::size_t>(most);
+  if (span.placed_replicas < span.replicas) {
+    span.cost = span.spread[k];
+    if (span.placed.size() <= 1) span.cost = std::min(span.cost, span.near);
+  } else if (span.placed.size() == 1) {
+    span.cost = span.near;
+  } else {
+    span.cost = even ? std::min(span.flat, span.layered[k]) : span.flat;
+  }
+}
+
+void PlacedSync::settle(std::size_t index) {
+  Span& span = spans_[index];
+  const double before = span.cost;
+  price(span);
+  if (span.cost == before) return;
+  const double more = span.bytes * (span.cost - before);
+  for (const std::size_t s : span.holders) shares_[s] += more / stages_[s].tensor_parallel;
+}
+
+namespace {
+
+/// Bytes are cut into blocks of whole bytes, and shares are sums of many changes.
+constexpr double kRound = 1.0 - 1e-6;
+
+}  // namespace
+
+Seconds PlacedSync::at_least() const {
+  if (!bounded_ || shares_.empty()) return Seconds{0.0};
+  return Seconds{*std::max_element(shares_.begin(), shares_.end()) * kRound};
+}
+
+Seconds PlacedSync::place(std::size_t stage, std::span<const int> nodes) {
+  if (!bounded_) return Seconds{0.0};
+  const SyncStage& placed = stages_[stage];
+  int first = 0;  // node of the cluster
+  for (int g = 0; g < placed.group; ++g) first += problem_->cluster.node_groups[static_cast<std::size_t>(g)].nodes;
+  const int ranks = placed.devices / static_cast<int>(nodes.size()) / placed.tensor_parallel;
+  places_.push_back({stage, nodes.size()});
+  for (const int node : nodes) nodes_.emplace_back(first + node, ranks);
+  const std::span<const std::pair<int, int>> mine(nodes_.data() + nodes_.size() - nodes.size(), nodes.size());
+  double most = 0.0;
+  for (const std::size_t index : held_[stage]) {
+    Span& span = spans_[index];
+    if (span.replicas < 2) continue;
+    for (const auto& [node, added] : mine) {
+      const auto known = std::find_if(span.placed.begin(), span.placed.end(),
+                                      [node = node](const auto& other) { return other.first == node; });
+      if (known == span.placed.end()) {
+        span.placed.emplace_back(node, added);
+      } else {
+        known->second += added;
+      }
+    }
+    span.placed_replicas += placed.data_parallel;
+    settle(index);
+    for (const std::size_t s : span.holders) most = std::max(most, shares_[s]);
+  }
+  return Seconds{most * kRound};
+}
+
+void PlacedSync::lift() {
+  if (!bounded_) return;
+  const Place place = places_.back();
+  const std::span<const std::pair<int, int>> mine(nodes_.data() + nodes_.size() - place.nodes, place.nodes);
+  for (const std::size_t index : held_[place.stage]) {
+    Span& span = spans_[index];
+    if (span.replicas < 2) continue;
+    for (const auto& [node, added] : mine) {
+      const auto known = std::find_if(span.placed.begin(), span.placed.end(),
+                                      [node = node](const auto& other) { return other.first == node; });
+      known->second -= added;
+      if (known->second == 0) span.placed.erase(known);
+    }
+    span.placed_replicas -= stages_[place.stage].data_parallel;
+    settle(index);
+  }
+  places_.pop_back();
+  nodes_.resize(nodes_.size() - place.nodes);
+}
+
+}  // namespace hpplan

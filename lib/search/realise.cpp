@@ -1,0 +1,160 @@
+#include "search/realise.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/check.hpp"
+#include "predict/evaluate.hpp"
+#include "predict/gradient_sync.hpp"
+#include "predict/link.hpp"
+#include "predict/placed_sync.hpp"
+#include "predict/stage.hpp"
+
+namespace hpplan {
+
+namespace {
+
+std::vector<double> placed_links(const Problem& problem, const PipelinePlan& plan) {
+  std::vector<double> links;
+  for (std::size_t s = 0; s + 1 < plan.stages.size(); ++s) {
+    links.push_back(link_time(problem, plan.stages[s], plan.stages[s + 1], plan.micro_batch).value());
+  }
+  return links;
+}
+
+}  // namespace
+
+namespace {
+
+/// Places a set of pipelines in every way that can still beat the best one, and times it.
+class Realiser final : public PlacementVisitor {
+ public:
+  Realiser(SearchTables& tables, const std::vector<Candidate>& pipelines, double limit, int most_placements)
+      : tables_(tables), problem_(tables.problem()), pipelines_(pipelines), limit_(limit), budget_(most_placements),
+        optimizer_(slowest_optimizer(tables, pipelines)), sync_(problem_, sync_stages(), tables.layer_gradients()) {}
+
+  Realised run() {
+    PipelineTimers ideal;
+    for (const Candidate& pipeline : pipelines_) ideal.add({tables_, pipeline, best_links(tables_, pipeline)});
+    const double sync = syncs() ? sync_.at_least().value() : 0.0;
+    const auto least = allocate(ideal, problem_.job.global_batch, limit_ - optimizer_ - sync);
+    if (!least) return std::move(best_);
+    pipelines_time_ = least->time;
+    if (const auto aligned = aligned_placement(problem_, tables_.space(), pipelines_)) price(*aligned);
+    best_.complete = for_each_placement(problem_, tables_.space(), pipelines_, *this) && !exhausted_;
+    best_.tried = spent();
+    return std::move(best_);
+  }
+
+  bool enter(std::size_t pipeline, std::size_t stage, const std::vector<int>& nodes) override {
+    const Seconds sync = sync_.place(first_stage_[pipeline] + stage, nodes);
+    if (exhausted_) return false;
+    if (!syncs() || !too_slow(sync.value())) return true;
+    if (++dead_ends_ % kDeadEnds == 0) tables_.check_stop();
+    exhausted_ = spent() >= budget_;
+    return false;
+  }
+
+  void leave() override { sync_.lift(); }
+
+  bool visit(const Placement& placement) override {
+    if (spent() >= budget_) return false;
+    tables_.check_stop();
+    price(placement);
+    return true;
+  }
+
+ private:
+  /// Placements left half way that cost as much as one that is priced.
+  static constexpr int kDeadEnds = 32;
+
+  [[nodiscard]] int spent() const { return tried_ + dead_ends_ / kDeadEnds; }
+  [[nodiscard]] bool syncs() const { return !problem_.job.overlap_gradient_sync; }
+
+  std::vector<SyncStage> sync_stages() {
+    std::vector<SyncStage> stages;
+    for (const Candidate& pipeline : pipelines_) {
+      first_stage_.push_back(stages.size());
+      for (const CandidateStage& stage : pipeline.stages) {
+        const Port& port = tables_.space().ports[static_cast<std::size_t>(stage.port)];
+        stages.push_back(
+            {port.group, port.devices, stage.split.tensor_parallel, stage.split.data_parallel, stage.layers});
+      }
+    }
+    return stages;
+  }
+
+  /// No placement has better links than the ideal pipelines.
+  [[nodiscard]] bool too_slow(double sync) const {
+    return pipelines_time_ + sync + optimizer_ > limit_ * (1.0 + 1e-12);
+  }
+
+  void price(const Placement& placement) {
+    ++tried_;
+    const std::vector<PipelinePlan> plans = skeleton(problem_, tables_.space(), pipelines_, placement, {});
+    const double sync = syncs() ? predict_gradient_sync(problem_, plans).time.value() : 0.0;
+    if (too_slow(sync)) return;
+    PipelineTimers timers;
+    for (std::size_t i = 0; i < pipelines_.size(); ++i) timers.add(timer(i, plans[i]));
+    const auto allocation = allocate(timers, problem_.job.global_batch, limit_ - sync - optimizer_);
+    if (!allocation) return;
+    Realised placed{pipelines_, allocation->micro_batches, placement, allocation->time + sync + optimizer_, true, 0};
+    if (!syncs()) placed.time = finish(problem_, tables_.space(), placed).iteration_time.value();
+    if (placed.time < best_.time && placed.time <= limit_) {
+      limit_ = placed.time;
+      best_ = std::move(placed);
+    }
+  }
+
+  const PipelineTimer& timer(std::size_t pipeline, const PipelinePlan& plan) {
+    while (pipeline > 0 && pipelines_[pipeline - 1] == pipelines_[pipeline]) --pipeline;  // equal ones are neighbours
+    const std::pair key(pipeline, placed_links(problem_, plan));
+    const auto place = timers_.find(key);
+    if (place != timers_.end()) return place->second;
+    return timers_.emplace(key, PipelineTimer(tables_, pipelines_[pipeline], key.second)).first->second;
+  }
+
+  SearchTables& tables_;
+  const Problem& problem_;
+  const std::vector<Candidate>& pipelines_;
+  double limit_;
+  int budget_;
+  double optimizer_;
+  double pipelines_time_ = 0.0;  // with the best links
+  std::vector<std::size_t> first_stage_;
+  PlacedSync sync_;
+  std::map<std::pair<std::size_t, std::vector<double>>, PipelineTimer> timers_;  // by pipeline and links
+  Realised best_;
+  int tried_ = 0;
+  int dead_ends_ = 0;
+  bool exhausted_ = false;  // the budget ended the search
+};
+
+}  // namespace
+
+Realised realise(SearchTables& tables, std::vector<Candidate> pipelines, double limit, int most_placements) {
+  std::sort(pipelines.begin(), pipelines.end());  // one order, whoever found them
+  if (tables.is_left_out(pipelines)) return {};
+  return Realiser(tables, pipelines, limit, most_placements).run();
+}
+
+Plan finish(const Problem& problem, const Space& space, const Realised& realised) {
+  std::vector<PipelinePlan> plans =
+      skeleton(problem, space, realised.pipelines, realised.placement, realised.micro_batches);
+  for (PipelinePlan& plan : plans) {
+    for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+      StagePlan& stage = plan.stages[s];
+      const int in_flight = std::min(plan.micro_batches, static_cast<int>(plan.stages.size() - s));
+      const StageQuery query{stage.node_group, stage.tensor_parallel, stage.data_parallel,
+                             plan.micro_batch, stage.layers,          in_flight};
+      const auto predicted = predict_stage(problem, query);
+      const StageEstimate* estimate = std::get_if<StageEstimate>(&predicted);
+      check_invariant(estimate != nullptr, "a realised stage fits its devices");
+      stage.recompute = recompute_ranges(problem, query, estimate->recompute);
+    }
+  }
+  return evaluate(problem, std::move(plans));
+}
+
+}  // namespace hpplan
