@@ -37,7 +37,7 @@ constexpr std::int64_t kCandidate = 2'000;
 constexpr std::int64_t kLook = 500;
 /// Parts of the budget: of the looks, and of the timings, that close a branch, and of all work that may be lost to
 /// branches that were looked at before they were cut.
-constexpr std::int64_t kClosureShare = 3;
+constexpr std::int64_t kClosureShare = 2;
 constexpr std::int64_t kFruitlessShare = 5;
 /// Work that ends branches for good raises the budget by up to so many times itself.
 constexpr std::int64_t kAllowance = 3;
@@ -164,8 +164,7 @@ class Engine {
   /// Work so far in units of one transition, each kind at what it costs: a count, so that every machine ends alike.
   [[nodiscard]] std::int64_t work() const {
     constexpr std::int64_t kBranch = 400'000;
-    return report_.transitions + kBranch * report_.branches + kCandidate * (report_.candidates + timings_) +
-           (kLook - kCandidate) * looks_;
+    return report_.transitions + kBranch * report_.branches + kCandidate * (report_.candidates + timings_) + (kLook - kCandidate) * looks_;
   }
 
   /// Numbers of pipelines, one by one while few and then in growing ranges.
