@@ -146,7 +146,8 @@ class Engine {
   void run(std::int64_t budget) {
     budget_ = work() + budget;
     allowance_ = kAllowance * budget;
-    tables_.stop_when([this, budget] { return stopped() || tables_.work() > (1 + kAllowance) * budget; });
+    const std::int64_t start = tables_.work() - work();
+    tables_.stop_when([this, start] { return stopped() || tables_.work() > start + budget_; });
     try {
       seed();
       sound_ = bound();
@@ -164,7 +165,8 @@ class Engine {
   /// Work so far in units of one transition, each kind at what it costs: a count, so that every machine ends alike.
   [[nodiscard]] std::int64_t work() const {
     constexpr std::int64_t kBranch = 400'000;
-    return report_.transitions + kBranch * report_.branches + kCandidate * (report_.candidates + timings_) + (kLook - kCandidate) * looks_;
+    return report_.transitions + kBranch * report_.branches + kCandidate * (report_.candidates + timings_) +
+           (kLook - kCandidate) * looks_;
   }
 
   /// Numbers of pipelines, one by one while few and then in growing ranges.

@@ -13,6 +13,8 @@ constexpr double kRound = 1e-9;
 /// Points of a frontier that differ by less than this part of a stage's time are merged into a better one.
 constexpr double kMergeSum = 3e-2;
 constexpr double kMergeWindow = 2e-3;
+/// Points of a frontier that are looked at in the time of a transition.
+constexpr std::int64_t kPointsPerStep = 8;
 /// Rounds of tightening the window limit; it moves little after the second.
 constexpr int kRounds = 3;
 
@@ -274,16 +276,24 @@ class Pricer::Table {
   /// Keeps the frontier ascending in price. A point that is hardly better than a cheaper one is merged into it, with
   /// the better of both values: the frontier stays small and the prices stay lower bounds.
   void add(Frontier& points, const Point& point) {
+    const auto merged = [&](Point& known) {
+      if (known.sum > point.sum + merge_sum_ || known.window > point.window + merge_window_) return false;
+      known.sum = std::min(known.sum, point.sum);
+      known.window = std::min(known.window, point.window);
+      return true;
+    };
+    // One point takes most of its neighbours: the last that took one is asked first.
+    if (last_merged_ < points.size() && points[last_merged_].price <= point.price && merged(points[last_merged_]))
+      return;
+    work_ += static_cast<std::int64_t>(points.size()) / kPointsPerStep;
     std::size_t place = points.size();
     for (std::size_t i = 0; i < points.size(); ++i) {
-      Point& known = points[i];
-      if (known.price > point.price) {
+      if (points[i].price > point.price) {
         place = i;
         break;
       }
-      if (known.sum <= point.sum + merge_sum_ && known.window <= point.window + merge_window_) {
-        known.sum = std::min(known.sum, point.sum);
-        known.window = std::min(known.window, point.window);
+      if (merged(points[i])) {
+        last_merged_ = i;
         return;
       }
     }
@@ -354,6 +364,7 @@ class Pricer::Table {
   double limit_;
   double merge_sum_ = 0.0;
   double merge_window_ = 0.0;
+  std::size_t last_merged_ = 0;  // of the frontier that points are being added to, or of another
   int best_port_ = 0;
   std::vector<std::vector<double>> prefixes_;
   std::vector<double> least_sums_;
