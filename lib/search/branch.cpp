@@ -5,9 +5,17 @@
 #include <limits>
 
 #include "base/check.hpp"
+#include "base/for_each_index.hpp"
 #include "search/layer_weights.hpp"
 
 namespace hpplan {
+
+namespace {
+
+/// Tables computed together, and kept.
+constexpr std::size_t kMostAtOnce = 8;
+
+}  // namespace
 
 Branch::Branch(SearchTables& tables, const BranchRange& range, double limit, const Branch* wider)
     : tables_(&tables), range_(range), limit_(limit) {
@@ -71,35 +79,58 @@ Branch::Size& Branch::size_of(int micro_batch) {
 }
 
 const PipelineTable& Branch::table(int micro_batch, int micro_batches, std::int64_t spare) {
-  constexpr std::size_t kMostRecent = 4;
-  const auto known = recent_.find({micro_batch, micro_batches, spare});
-  if (known != recent_.end()) return *known->second;
-  if (recent_.size() >= kMostRecent) recent_.clear();
-  const PipelineTable::Input input{
-      &tables_->space(),
-      &tables_->ranges(),
-      size_of(micro_batch).options.get(),
-      &tables_->transfers(micro_batch),
-      std::max(1, tables_->problem().job.constraints.stages.min),
-      &prices_,
-      static_cast<double>(micro_batch) * micro_batches + static_cast<double>(spare) + slack_,
-      size_of(micro_batch).fixed};
-  auto table = std::make_unique<PipelineTable>(input, micro_batches, limit_);
-  transitions_ += table->transitions();
-  tables_->add_work(table->transitions());
-  ++tables_built_;
-  return *(recent_[{micro_batch, micro_batches, spare}] = std::move(table));
+  const TableKey key{micro_batch, micro_batches, spare};
+  if (recent_.count(key) == 0) prepare({key});
+  return *recent_.at(key);
 }
 
-void Branch::compute_slice(Size& size, int micro_batches) {
+void Branch::prepare(const std::vector<TableKey>& keys) {
+  std::vector<TableKey> missing;
+  for (const TableKey& key : keys) {
+    if (recent_.count(key) == 0 && std::find(missing.begin(), missing.end(), key) == missing.end())
+      missing.push_back(key);
+  }
+  if (recent_.size() + missing.size() > kMostAtOnce) {
+    std::erase_if(recent_,
+                  [&](const auto& entry) { return std::find(keys.begin(), keys.end(), entry.first) == keys.end(); });
+  }
+  std::vector<std::unique_ptr<PipelineTable>> made(missing.size());
+  for (const TableKey& key : missing) static_cast<void>(tables_->transfers(key.micro_batch));  // built on first use
+  for_each_index(missing.size(), tables_->threads(), [&](std::size_t i) {
+    const TableKey& key = missing[i];
+    const Size& size = size_of(key.micro_batch);
+    const PipelineTable::Input input{
+        &tables_->space(),
+        &tables_->ranges(),
+        size.options.get(),
+        &tables_->transfers(key.micro_batch),
+        std::max(1, tables_->problem().job.constraints.stages.min),
+        &prices_,
+        static_cast<double>(key.micro_batch) * key.micro_batches + static_cast<double>(key.spare) + slack_,
+        size.fixed};
+    made[i] = std::make_unique<PipelineTable>(input, key.micro_batches, limit_);
+  });
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    transitions_ += made[i]->transitions();
+    tables_->add_work(made[i]->transitions());
+    ++tables_built_;
+    recent_[missing[i]] = std::move(made[i]);
+  }
+}
+
+void Branch::compute_slices(const std::vector<TableKey>& keys) {
+  if (keys.empty()) return;
   tables_->check_stop();
   tighten_prices();
-  const PipelineTable& known = table(size.micro_batch, micro_batches);
-  Slice slice = known.best();
-  for (std::size_t v = 0; v < slice.size(); ++v) {
-    if (!known.in_domain(static_cast<int>(v))) slice[v] = std::numeric_limits<double>::quiet_NaN();
+  prepare(keys);
+  for (const TableKey& key : keys) {
+    const PipelineTable& known = table(key.micro_batch, key.micro_batches);
+    Slice slice = known.best();
+    for (std::size_t v = 0; v < slice.size(); ++v) {
+      if (!known.in_domain(static_cast<int>(v))) slice[v] = std::numeric_limits<double>::quiet_NaN();
+    }
+    size_of(key.micro_batch).slices[key.micro_batches] = std::move(slice);
   }
-  size.slices[micro_batches] = std::move(slice);
 }
 
 /// Prices per device of each group such that no pipeline within the limit makes more samples than its devices are
@@ -276,20 +307,34 @@ std::optional<std::vector<RelaxedPipeline>> Branch::relaxed(double target) {
 
     // What the best combination only bounds so far is computed; then the combination is chosen anew.
     std::vector<RelaxedPipeline> chosen = best_combination(samples, pipelines, most);
-    bool confirmed = true;
+    std::vector<TableKey> missing;
+    const auto is_open = [&](const RelaxedPipeline& pipeline) {
+      const auto v = static_cast<std::size_t>(pipeline.vector);
+      return brackets[owner[v]].low[v] < pipeline.micro_batches;
+    };
     for (RelaxedPipeline& pipeline : chosen) {
       const auto v = static_cast<std::size_t>(pipeline.vector);
-      const std::size_t i = owner[v];
-      pipeline.micro_batch = sizes_[i].micro_batch;
-      pipeline.micro_batches = brackets[i].high[v];
-      if (brackets[i].low[v] >= pipeline.micro_batches) continue;
-      if (sizes_[i].slices.count(pipeline.micro_batches) == 0) compute_slice(sizes_[i], pipeline.micro_batches);
-      Bracket& bracket = brackets[i];
-      tighten(sizes_[i], pipeline.micro_batches, sizes_[i].slices[pipeline.micro_batches], Source::Own, target,
-              bracket);
+      const Size& size = sizes_[owner[v]];
+      pipeline.micro_batch = size.micro_batch;
+      pipeline.micro_batches = brackets[owner[v]].high[v];
+      const TableKey key{pipeline.micro_batch, pipeline.micro_batches, 0};
+      const bool known = size.slices.count(pipeline.micro_batches) > 0 ||
+                         std::find(missing.begin(), missing.end(), key) != missing.end();
+      if (is_open(pipeline) && !known && missing.size() < kMostAtOnce) missing.push_back(key);
+    }
+    compute_slices(missing);
+    bool confirmed = true;
+    for (const RelaxedPipeline& pipeline : chosen) {
+      if (!is_open(pipeline)) continue;
+      confirmed = false;
+      const auto v = static_cast<std::size_t>(pipeline.vector);
+      const Size& size = sizes_[owner[v]];
+      const auto slice = size.slices.find(pipeline.micro_batches);
+      if (slice == size.slices.end()) continue;  // in the next round
+      Bracket& bracket = brackets[owner[v]];
+      tighten(size, pipeline.micro_batches, slice->second, Source::Own, target, bracket);
       // Outside the domain: no plan within the limit lets this vector make so few samples.
       if (bracket.low[v] < pipeline.micro_batches && bracket.high[v] >= pipeline.micro_batches) bracket.high[v] = 0;
-      confirmed = false;
     }
     if (confirmed) return chosen;
   }

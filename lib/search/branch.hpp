@@ -4,7 +4,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <tuple>
 #include <vector>
 
 #include "search/candidate.hpp"
@@ -59,6 +58,17 @@ class Branch {
   ///   spare   samples beyond b m that the vector may in fact have to make
   [[nodiscard]] const PipelineTable& table(int micro_batch, int micro_batches, std::int64_t spare = 0);
 
+  /// A table that will be asked for.
+  struct TableKey {
+    int micro_batch = 1;
+    int micro_batches = 1;
+    std::int64_t spare = 0;
+
+    friend auto operator<=>(const TableKey&, const TableKey&) = default;
+  };
+  /// Computes tables side by side. A few are kept, so that many must not be asked for at once.
+  void prepare(const std::vector<TableKey>& keys);
+
   /// Largest own share of the gradient sync over the stages of the candidates.
   [[nodiscard]] double sync_share(const std::vector<Candidate>& candidates) const;
 
@@ -84,7 +94,7 @@ class Branch {
   void add_size(int micro_batch);
   [[nodiscard]] double own_share(const StageTable& stages, int variant, int range_class) const;
   [[nodiscard]] Size& size_of(int micro_batch);
-  void compute_slice(Size& size, int micro_batches);
+  void compute_slices(const std::vector<TableKey>& keys);
   void tighten_prices();
   [[nodiscard]] Bracket bracket(const Size& size, double target) const;
   enum class Source { Own, Inherited };
@@ -99,7 +109,7 @@ class Branch {
   std::vector<Size> sizes_;
   std::vector<double> prices_;  // of every resource vector, in samples; valid for plans within the limit
   double slack_ = 0.0;          // samples that such a plan may waste in all
-  std::map<std::tuple<int, int, std::int64_t>, std::unique_ptr<PipelineTable>> recent_;  // for tracing; a few
+  std::map<TableKey, std::unique_ptr<PipelineTable>> recent_;  // a few
   std::int64_t transitions_ = 0;
   std::int64_t tables_built_ = 0;
   std::int64_t tables_reused_ = 0;

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
+#include "base/for_each_index.hpp"
 #include "predict/gradient_sync.hpp"
 
 namespace hpplan {
@@ -105,30 +107,37 @@ class Closure {
     const std::int64_t spare = added ? 0 : std::min(kSpareSamples, need - 1);
     list.need = need - spare;
     list.columns.clear();
+    std::vector<Branch::TableKey> keys;
     for (const int b : tables_.problem().job.micro_batches) {
       const auto least = static_cast<int>((list.need + b - 1) / b);
       if (b > global_batch() || branch_.most_micro_batches(b, v, limit()) < least) continue;
+      keys.push_back({b, least, spare});
+    }
+    branch_.prepare(keys);
+    for (const Branch::TableKey& key : keys) {
       std::vector<std::vector<ChainStage>> chains;
-      if (!branch_.table(b, least, spare).enumerate(v, limit(), budget_.chains, chains)) {
-        result_.complete = false;
-        return &list.columns;
-      }
+      const PipelineTable& table = branch_.table(key.micro_batch, key.micro_batches, key.spare);
+      std::vector<Candidate> candidates;
+      if (!table.enumerate(v, limit(), budget_.chains, chains)) result_.complete = false;
       for (const std::vector<ChainStage>& chain : chains) {
-        Candidate candidate{b, {}};
-        add_splits(chain, least, candidate, list.columns);
+        Candidate candidate{key.micro_batch, {}};
+        add_splits(chain, key.micro_batches, candidate, candidates);
       }
+      add_columns(candidates, key.micro_batches, list.columns);
+      if (!result_.complete) return &list.columns;
     }
     std::stable_sort(list.columns.begin(), list.columns.end(),
                      [](const Column& a, const Column& b) { return a.most > b.most; });
     return &list.columns;
   }
 
+  /// The chain with every split of its stages, where each stage alone is fast enough.
   void add_splits(const std::vector<ChainStage>& chain, int micro_batches, Candidate& candidate,
-                  std::vector<Column>& list) {
+                  std::vector<Candidate>& candidates) {
     const StageTable& stages = tables_.stages(candidate.micro_batch);
     const std::size_t s = candidate.stages.size();
     if (s == chain.size()) {
-      if (!has_twin(candidate)) add_column(candidate, micro_batches, list);
+      if (!has_twin(candidate)) candidates.push_back(candidate);
       return;
     }
     const int range = tables_.ranges().of(chain[s].layers.first, chain[s].layers.last);
@@ -138,7 +147,7 @@ class Closure {
       if (!(own < limit())) continue;
       candidate.stages.push_back(
           {chain[s].port, stages.variants()[static_cast<std::size_t>(v)].split, chain[s].layers});
-      add_splits(chain, micro_batches, candidate, list);
+      add_splits(chain, micro_batches, candidate, candidates);
       candidate.stages.pop_back();
     }
   }
@@ -157,21 +166,32 @@ class Closure {
     });
   }
 
-  void add_column(const Candidate& candidate, int micro_batches, std::vector<Column>& list) {
-    if (list.size() % 64 == 0) tables_.check_stop();
-    if (++result_.timings > budget_.timings || list.size() >= budget_.chains * 8) {
+  /// Times candidates, and keeps those that finish so many micro-batches by the limit.
+  void add_columns(const std::vector<Candidate>& candidates, int micro_batches, std::vector<Column>& columns) {
+    tables_.check_stop();
+    result_.timings += static_cast<std::int64_t>(candidates.size());
+    if (result_.timings > budget_.timings || columns.size() + candidates.size() >= budget_.chains * 8) {
       result_.complete = false;
       return;
     }
+    std::vector<std::optional<Column>> made(candidates.size());
+    for_each_index(made.size(), tables_.threads(),
+                   [&](std::size_t i) { made[i] = column_of(candidates[i], micro_batches); });
+    for (std::optional<Column>& column : made) {
+      if (column) columns.push_back(std::move(*column));
+    }
+  }
+
+  std::optional<Column> column_of(const Candidate& candidate, int micro_batches) const {
     const double share = branch_.sync_share({candidate});
-    if (share >= branch_.range().sync_high) return;  // of another branch
+    if (share >= branch_.range().sync_high) return std::nullopt;  // of another branch
     const double optimizer = slowest_optimizer(tables_, {&candidate, 1});
-    Column column{candidate, optimizer, share, PipelineTimer(tables_, candidate, best_links(tables_, candidate))};
+    Column column{candidate, optimizer, share, PipelineTimer(tables_, candidate, best_links(tables_, candidate)), 0};
     const double after = optimizer + std::max(share, branch_.range().sync_low);
-    if (!(column.timer.time(micro_batches) + after < limit())) return;
+    if (!(column.timer.time(micro_batches) + after < limit())) return std::nullopt;
     const int b = candidate.micro_batch;
     column.most = static_cast<std::int64_t>(b) * column.timer.most_within(limit() - after, global_batch() / b);
-    list.push_back(std::move(column));
+    return column;
   }
 
   /// One column for each vector; equal vectors in non-decreasing column order.

@@ -66,6 +66,7 @@ class StageRows {
   [[nodiscard]] const Problem& problem() const { return *problem_; }
   [[nodiscard]] const RangeClasses& ranges() const { return ranges_; }
   [[nodiscard]] int max_in_flight() const { return max_in_flight_; }
+  [[nodiscard]] int threads() const { return threads_; }
   /// Rows of the keys, in their order.
   [[nodiscard]] std::vector<const StageRow*> rows(const std::vector<StageKey>& keys);
 
