@@ -122,6 +122,8 @@ RunReport make_report(const ScheduledSearch& scheduled, int threads) {
                    {"tables_reused", search.tables_reused}, {"transitions", search.transitions},
                    {"candidates", search.candidates},       {"skipped", search.skipped},
                    {"improvements", search.improvements},   {"tied", search.tied}};
+  report.counts.push_back({"work", search.work});
+  report.counts.push_back({"busiest_thread", search.busiest});
   if (scheduled.fits > 0) report.counts.push_back({"schedule_fits", scheduled.fits});
   for (const Plan& plan : result.plans) report.iteration_times_s.push_back(plan.iteration_time.value());
   report.rejections = search.rejections;

@@ -110,9 +110,12 @@ void Branch::prepare(const std::vector<TableKey>& keys) {
         size.fixed};
     made[i] = std::make_unique<PipelineTable>(input, key.micro_batches, limit_);
   });
+  std::vector<std::int64_t> parts;
+  for (const auto& table : made) parts.push_back(table->transitions());
+  tables_->share().add(parts);
   for (std::size_t i = 0; i < made.size(); ++i) {
-    transitions_ += made[i]->transitions();
-    tables_->add_work(made[i]->transitions());
+    transitions_ += parts[i];
+    tables_->add_work(parts[i]);
     ++tables_built_;
     recent_[missing[i]] = std::move(made[i]);
   }

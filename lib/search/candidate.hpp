@@ -45,6 +45,7 @@ class SearchTables {
   [[nodiscard]] const Space& space() const { return *space_; }
   /// That work on these tables may use.
   [[nodiscard]] int threads() const { return rows_->threads(); }
+  [[nodiscard]] WorkShare& share() { return rows_->share(); }
   [[nodiscard]] const RangeClasses& ranges() const { return rows_->ranges(); }
   /// `stop` may be empty; see check_stop().
   void stop_when(std::function<bool()> stop) { stop_ = std::move(stop); }

@@ -177,6 +177,7 @@ class Closure {
     std::vector<std::optional<Column>> made(candidates.size());
     for_each_index(made.size(), tables_.threads(),
                    [&](std::size_t i) { made[i] = column_of(candidates[i], micro_batches); });
+    tables_.share().add(std::vector<std::int64_t>(made.size(), kCandidateWork));
     for (std::optional<Column>& column : made) {
       if (column) columns.push_back(std::move(*column));
     }

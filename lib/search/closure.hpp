@@ -7,6 +7,11 @@
 
 namespace hpplan {
 
+/// Work of a set of pipelines that is priced, of one more placement of it, or of one pipeline timed; and of a set, or a
+/// part of one, that is only looked at. In transitions of the pipeline tables.
+constexpr std::int64_t kCandidateWork = 2'000;
+constexpr std::int64_t kLookWork = 500;
+
 /// How much a closure may enumerate before it gives up.
 struct ClosureBudget {
   std::size_t chains = 20'000;          // pipelines of one (vector, micro-batch size)

@@ -161,7 +161,10 @@ void ColumnSearch::fill_sheets(Pass& pass, const std::vector<std::pair<std::size
     *missing[i].second =
         std::make_shared<const Pricer::Sheet>(pricers_[size].sheet(micro_batches, pass.target, *pass.prices));
   });
-  for (const auto& entry : missing) transitions_ += (*entry.second)->work();
+  std::vector<std::int64_t> parts;
+  for (const auto& entry : missing) parts.push_back((*entry.second)->work());
+  tables_->share().add(parts);
+  for (const std::int64_t work : parts) transitions_ += work;
 }
 
 /// The first grid of cells, with the sheets' prices.
@@ -251,6 +254,9 @@ std::optional<double> ColumnSearch::price_all(double target, const Prices& price
       const double budget = menus_[cell.size]->micro_batch() * static_cast<double>(cell.last) / floor;
       results[i] = pricers_[cell.size].cheapest(*pass.sheets.at({cell.size, cell.first}), cell.stages, budget);
     });
+    std::vector<std::int64_t> parts;
+    for (const Pricer::Priced& result : results) parts.push_back(result.work + kPricing);
+    tables_->share().add(parts);
     for (std::size_t i = 0; i < wave.size(); ++i) {
       Cell& cell = wave[i];
       transitions_ += results[i].work;

@@ -31,10 +31,6 @@ constexpr std::size_t kMostVectors = 320;
 constexpr std::size_t kFewVectors = 30;
 /// A bracket of a branch's relaxed optimum is closed when it is this narrow.
 constexpr double kBracket = 2e-4;
-/// Work of a set of pipelines that is priced, of one more placement of it, or of one pipeline timed; and of a set, or a
-/// part of one, that is only looked at.
-constexpr std::int64_t kCandidate = 2'000;
-constexpr std::int64_t kLook = 500;
 /// Parts of the budget: of the looks, and of the timings, that close a branch, and of all work that may be lost to
 /// branches that were looked at before they were cut.
 constexpr std::int64_t kClosureShare = 2;
@@ -72,6 +68,13 @@ constexpr double kEqualTimes = 1e-11;
 constexpr std::int64_t kTieBudget = 200'000;
 /// Moves of a layer that may be priced to make the plan even where there are more plans of equal time than that.
 constexpr int kEvenTries = 300;
+
+/// Work so far in units of one transition, each kind at what it costs: a count, so that every machine ends alike.
+std::int64_t counted_work(const SearchReport& report) {
+  constexpr std::int64_t kBranch = 400'000;
+  return report.transitions + kBranch * report.branches + kCandidateWork * (report.candidates + report.timings) +
+         (kLookWork - kCandidateWork) * report.looks;
+}
 
 /// Tables that are not shared (without CPC): too few to be worth several threads.
 struct OwnTables {
@@ -162,12 +165,7 @@ class Engine {
  private:
   [[nodiscard]] double incumbent() const { return known_.time; }
 
-  /// Work so far in units of one transition, each kind at what it costs: a count, so that every machine ends alike.
-  [[nodiscard]] std::int64_t work() const {
-    constexpr std::int64_t kBranch = 400'000;
-    return report_.transitions + kBranch * report_.branches + kCandidate * (report_.candidates + timings_) +
-           (kLook - kCandidate) * looks_;
-  }
+  [[nodiscard]] std::int64_t work() const { return counted_work(report_); }
 
   /// Numbers of pipelines, one by one while few and then in growing ranges.
   [[nodiscard]] std::vector<PipelineCount> pipeline_classes() const {
@@ -413,8 +411,8 @@ class Engine {
 
   [[nodiscard]] ClosureBudget closure_budget() const {
     ClosureBudget budget;
-    budget.combinations = options_.proof_budget / kClosureShare / kLook;
-    budget.timings = options_.proof_budget / kClosureShare / kCandidate;
+    budget.combinations = options_.proof_budget / kClosureShare / kLookWork;
+    budget.timings = options_.proof_budget / kClosureShare / kCandidateWork;
     budget.chains = std::clamp(static_cast<std::size_t>(budget.timings) / 5, budget.chains, kMostChains);
     return budget;
   }
@@ -427,8 +425,8 @@ class Engine {
     ClosureResult closed = close_branch(tables_, *node.branch, goal, budget);
     add_since(before, *node.branch);
     report_.candidates += closed.combinations;
-    looks_ += closed.combinations;
-    timings_ += closed.timings;
+    report_.looks += closed.combinations;
+    report_.timings += closed.timings;
     if (closed.best.time < goal) keep(closed.best);
     if (closed.complete) {
       // Every plan of the branch below the goal was scored; slower ones only matter while the incumbent is slower.
@@ -438,7 +436,7 @@ class Engine {
       budget_ += std::min(work() - start, allowance_);
       allowance_ -= std::min(work() - start, allowance_);
     } else {
-      fruitless_ += kLook * closed.combinations + kCandidate * closed.timings;
+      fruitless_ += kLookWork * closed.combinations + kCandidateWork * closed.timings;
     }
     return closed.complete;
   }
@@ -451,8 +449,6 @@ class Engine {
   SearchReport& report_;
   std::int64_t budget_ = 0;
   std::int64_t allowance_ = 0;  // by which closed branches may still raise it
-  std::int64_t looks_ = 0;      // sets looked at while closing branches, which are candidates too
-  std::int64_t timings_ = 0;    // pipelines timed and placements priced while closing branches
   std::int64_t fruitless_ = 0;  // work of closures that were given up
   double sound_ = 0.0;          // a bound over the whole space
   std::set<std::vector<Candidate>> scored_;
@@ -711,12 +707,16 @@ void take_simple_plan(SearchTables& tables, Knowledge& known) {
 /// One plan with what is proved of it: no plan whose shape is not that of a plan found before is faster than the bound.
 void find_best(WholeSpace& whole, const SearchOptions& options, Knowledge& known) {
   const double floor = known.bound;
+  const std::int64_t spared = whole.rows.share().total() - whole.rows.share().busiest();  // by searches before
   whole.tables.stop_when(options.stop);
   leave_out_excluded(whole.tables, known);
   options.dynamic_programming ? search_branches(whole, options, known) : search_by_enumeration(whole, options, known);
   if (known.stopped && known.plans.empty() && known.excluded.empty()) take_simple_plan(whole.tables, known);
   known.bound = std::min(std::max(known.bound, floor), known.time);
   settle_ties(whole, options, known);
+  known.report.work = counted_work(known.report);
+  const WorkShare& share = whole.rows.share();
+  known.report.busiest = known.report.work - (share.total() - share.busiest() - spared);
 }
 
 void add_counts(const SearchReport& more, SearchReport& report) {
@@ -727,6 +727,10 @@ void add_counts(const SearchReport& more, SearchReport& report) {
   report.candidates += more.candidates;
   report.skipped += more.skipped;
   report.improvements += more.improvements;
+  report.timings += more.timings;
+  report.looks += more.looks;
+  report.work += more.work;
+  report.busiest += more.busiest;
   report.tied += more.tied;
 }
 

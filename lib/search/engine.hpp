@@ -47,6 +47,10 @@ struct SearchReport {
   std::int64_t candidates = 0;        // sets of pipelines scored
   std::int64_t skipped = 0;           // SES: branches, stages, pipelines and sets dropped by a bound
   std::int64_t improvements = 0;      // OSO: plans that were the best when found; the fewer the better the order
+  std::int64_t timings = 0;           // pipelines timed and placements priced while closing branches
+  std::int64_t looks = 0;             // candidates of these closures that were looked at, few of them scored
+  std::int64_t work = 0;              // of all kinds, in transitions
+  std::int64_t busiest = 0;           // what the busiest thread did of it, by counts
   std::int64_t tied = 0;              // stages tried to choose among plans of equal time
   bool stopped = false;               // the search was told to end before it was done
   bool exhausted = false;             // there are no more different plans than those found
@@ -83,9 +87,10 @@ struct SearchResult {
 /// Further plans are found by further searches, each without the shapes of the plans before it.
 ///
 /// Work: a pipeline table costs O(stages * layers^2 * ports^2 * splits * vectors), a price O(stages * layers^2 *
-/// ports^2 * splits * frontier). The tables of the whole space stop at `proof_budget`, those of coarser spaces and the
-/// prices at parts of it, the climb and the choice among equal plans at counts of their own: the counted work does not
-/// grow with the cluster beyond that.
+/// ports^2 * splits * frontier). The tables of the whole space stop at `proof_budget`, which grows by the work that
+/// ends branches for good, to four times itself at most; those of coarser spaces and the prices stop at parts of it,
+/// the climb and the choice among equal plans at counts of their own. Beyond that the counted work does not grow with
+/// the cluster.
 [[nodiscard]] SearchResult find_plan(const Problem& problem, const SearchOptions& options);
 
 }  // namespace hpplan

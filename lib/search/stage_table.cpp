@@ -32,7 +32,7 @@ RangeClasses::RangeClasses(const ModelSpec& model, const std::vector<LayerRange>
 
 StageRows::StageRows(const Problem& problem, int max_in_flight, int threads)
     : problem_(&problem), ranges_(problem.model, problem.places.spans()), max_in_flight_(max_in_flight),
-      threads_(threads) {}
+      threads_(threads), share_(threads) {}
 
 std::vector<const StageRow*> StageRows::rows(const std::vector<StageKey>& keys) {
   std::vector<std::pair<const StageKey*, std::unique_ptr<StageRow>*>> missing;

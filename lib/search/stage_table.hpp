@@ -9,6 +9,7 @@
 #include "base/range.hpp"
 #include "predict/problem.hpp"
 #include "search/space.hpp"
+#include "search/work_share.hpp"
 
 namespace hpplan {
 
@@ -67,6 +68,8 @@ class StageRows {
   [[nodiscard]] const RangeClasses& ranges() const { return ranges_; }
   [[nodiscard]] int max_in_flight() const { return max_in_flight_; }
   [[nodiscard]] int threads() const { return threads_; }
+  /// Of all work on these rows that several threads shared.
+  [[nodiscard]] WorkShare& share() { return share_; }
   /// Rows of the keys, in their order.
   [[nodiscard]] std::vector<const StageRow*> rows(const std::vector<StageKey>& keys);
 
@@ -77,6 +80,7 @@ class StageRows {
   RangeClasses ranges_;
   int max_in_flight_;
   int threads_;
+  WorkShare share_;
   std::map<StageKey, std::unique_ptr<StageRow>> rows_;
 };
 
