@@ -413,7 +413,7 @@ class Engine {
     ClosureBudget budget;
     budget.combinations = options_.proof_budget / kClosureShare / kLookWork;
     budget.timings = options_.proof_budget / kClosureShare / kCandidateWork;
-    budget.chains = std::clamp(static_cast<std::size_t>(budget.timings) / 5, budget.chains, kMostChains);
+    budget.chains = std::clamp(static_cast<std::size_t>(budget.timings), budget.chains, kMostChains);
     return budget;
   }
 
