@@ -74,7 +74,9 @@ void write_folder(const std::string& path, const std::vector<std::pair<std::stri
       fs::permissions(file, fs::perms::owner_exec | fs::perms::group_exec | fs::perms::others_exec,
                       fs::perm_options::add, error);
   }
-  fs::permissions(folder.path(), fs::perms{0755}, error);
+  constexpr auto kReadable = fs::perms::owner_all | fs::perms::group_read | fs::perms::group_exec |
+                             fs::perms::others_read | fs::perms::others_exec;
+  fs::permissions(folder.path(), kReadable, error);
   // rename replaces an empty folder, and nothing else.
   if (::rename(folder.path().c_str(), place.c_str()) != 0)
     refuse_folder(path, concat("cannot be written: ", std::strerror(errno)), "");

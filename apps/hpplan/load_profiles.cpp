@@ -90,7 +90,7 @@ std::vector<DeviceProfile> load_shipped_profiles(const ModelSpec& model, const C
     const std::string path = shipped_path(concat("profiles/", model.name, ".", type.name, ".json"));
     if (path.empty()) continue;
     InputText input = read_input(path);
-    profiles.push_back(parse_profile(std::move(input.text), std::move(input.name)));
+    profiles.push_back(parse_profile(std::move(input.text), input.name));
   }
   return profiles;
 }

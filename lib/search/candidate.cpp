@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/check.hpp"
-#include "predict/evaluate.hpp"
 #include "predict/gradient_sync.hpp"
 #include "predict/link.hpp"
 #include "predict/stage.hpp"

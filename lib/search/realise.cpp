@@ -23,10 +23,6 @@ std::vector<double> placed_links(const Problem& problem, const PipelinePlan& pla
   return links;
 }
 
-}  // namespace
-
-namespace {
-
 /// Places a set of pipelines in every way that can still beat the best one, and times it.
 class Realiser final : public PlacementVisitor {
  public:

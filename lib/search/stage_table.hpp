@@ -24,7 +24,8 @@ class RangeClasses {
   [[nodiscard]] int layers() const { return layers_; }
   [[nodiscard]] int count() const { return static_cast<int>(examples_.size()); }
   [[nodiscard]] int of(int first, int last) const {
-    return classes_[static_cast<std::size_t>(first * (layers_ + 1) + last)];
+    return classes_[static_cast<std::size_t>(first) * static_cast<std::size_t>(layers_ + 1) +
+                    static_cast<std::size_t>(last)];
   }
   [[nodiscard]] LayerRange example(int range_class) const { return examples_[static_cast<std::size_t>(range_class)]; }
 
