@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "domain/operators.hpp"
+#include "predict/link.hpp"
 #include "predict/planned_stage.hpp"
 
 namespace hpplan {
@@ -106,8 +107,7 @@ struct GroupShape {
   int ranks = 0;
   int nodes = 0;
   int ranks_per_node = 0;  // 0: nodes hold different numbers
-  Link intra;              // slowest figures of all nodes
-  Link inter;              // slowest share of one device, largest latency
+  RingLinks links;
 };
 
 GroupShape shape_of(const Problem& problem, std::span<const int> ranks) {
@@ -129,44 +129,26 @@ GroupShape shape_of(const Problem& problem, std::span<const int> ranks) {
     }
   }
   GroupShape shape;
-  shape.intra = shape.inter = {BytesPerSecond{std::numeric_limits<double>::infinity()}, Seconds{0.0}};
+  std::vector<int> groups;
   bool even = true;
   for (const RanksOnNode& node : nodes) {
-    const NodeGroup& group = problem.cluster.node_groups[static_cast<std::size_t>(node.group)];
     shape.ranks += node.ranks;
-    shape.intra.bandwidth = std::min(shape.intra.bandwidth, group.intra_node.bandwidth);
-    shape.intra.latency = std::max(shape.intra.latency, group.intra_node.latency);
-    shape.inter.bandwidth = std::min(shape.inter.bandwidth, inter_node_share(group));
-    shape.inter.latency = std::max(shape.inter.latency, group.inter_node.latency);
     even = even && node.ranks == nodes.front().ranks;
-    for (const RanksOnNode& other : nodes) {
-      if (other.group == node.group) continue;
-      const Link& limit =
-          problem.cluster.group_links[static_cast<std::size_t>(node.group)][static_cast<std::size_t>(other.group)];
-      shape.inter.bandwidth =
-          std::min(shape.inter.bandwidth, limit.bandwidth / static_cast<double>(group.devices_per_node));
-      shape.inter.latency = std::max(shape.inter.latency, limit.latency);
-    }
+    if (std::find(groups.begin(), groups.end(), node.group) == groups.end()) groups.push_back(node.group);
   }
+  shape.links = slowest_links(problem, groups);
   shape.nodes = static_cast<int>(nodes.size());
   shape.ranks_per_node = even && !nodes.empty() ? nodes.front().ranks : 0;
   return shape;
 }
 
-/// `bytes` may be a fraction of the payload: one ring of several that share it.
-Seconds ring_time(double bytes, int ranks, const Link& link) {
-  if (ranks < 2) return Seconds{0.0};
-  const double steps = ranks - 1;
-  return Seconds{2.0 * steps / ranks * bytes / link.bandwidth.value()} + link.latency * (2.0 * steps);
-}
-
 Seconds all_reduce_time(const GroupShape& shape, Bytes bytes) {
-  if (shape.nodes == 1) return ring_time(bytes.value(), shape.ranks, shape.intra);
-  const Seconds flat = ring_time(bytes.value(), shape.ranks, shape.inter);
+  if (shape.nodes == 1) return ring_time(bytes.value(), shape.ranks, shape.links.intra);
+  const Seconds flat = ring_time(bytes.value(), shape.ranks, shape.links.inter);
   if (shape.ranks_per_node < 2) return flat;
   const int k = shape.ranks_per_node;
-  const Seconds outer = ring_time(bytes.value() / k, shape.nodes, shape.inter);
-  return std::min(flat, ring_time(bytes.value(), k, shape.intra) + outer);
+  const Seconds outer = ring_time(bytes.value() / k, shape.nodes, shape.links.inter);
+  return std::min(flat, ring_time(bytes.value(), k, shape.links.intra) + outer);
 }
 
 /// Sums call costs per device and gives the largest sum.

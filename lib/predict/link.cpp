@@ -1,6 +1,7 @@
 #include "predict/link.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "predict/stage.hpp"
 
@@ -45,6 +46,32 @@ Link best_link(const Problem& problem, int group_a, int devices_a, int group_b, 
   if (group_a != group_b || devices_a + devices_b > node.devices_per_node) return outer;
   // Both may lie on one node; the better of each figure bounds whatever the placement chooses.
   return {std::max(outer.bandwidth, node.intra_node.bandwidth), std::min(outer.latency, node.intra_node.latency)};
+}
+
+RingLinks slowest_links(const Problem& problem, std::span<const int> groups) {
+  RingLinks links;
+  links.intra = links.inter = {BytesPerSecond{std::numeric_limits<double>::infinity()}, Seconds{0.0}};
+  for (const int g : groups) {
+    const NodeGroup& group = problem.cluster.node_groups[static_cast<std::size_t>(g)];
+    links.intra.bandwidth = std::min(links.intra.bandwidth, group.intra_node.bandwidth);
+    links.intra.latency = std::max(links.intra.latency, group.intra_node.latency);
+    links.inter.bandwidth = std::min(links.inter.bandwidth, inter_node_share(group));
+    links.inter.latency = std::max(links.inter.latency, group.inter_node.latency);
+    for (const int other : groups) {
+      if (other == g) continue;
+      const Link& limit = problem.cluster.group_links[static_cast<std::size_t>(g)][static_cast<std::size_t>(other)];
+      links.inter.bandwidth =
+          std::min(links.inter.bandwidth, limit.bandwidth / static_cast<double>(group.devices_per_node));
+      links.inter.latency = std::max(links.inter.latency, limit.latency);
+    }
+  }
+  return links;
+}
+
+Seconds ring_time(double bytes, int ranks, const Link& link) {
+  if (ranks < 2) return Seconds{0.0};
+  const double steps = ranks - 1;
+  return Seconds{2.0 * steps / ranks * bytes / link.bandwidth.value()} + link.latency * (2.0 * steps);
 }
 
 Seconds transfer_time(Bytes size, const Link& link) { return size / link.bandwidth + link.latency; }

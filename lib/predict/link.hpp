@@ -1,5 +1,7 @@
 #pragma once
 
+#include <span>
+
 #include "domain/plan.hpp"
 #include "predict/problem.hpp"
 
@@ -19,6 +21,18 @@ namespace hpplan {
 
 /// Link of two stages on different nodes.
 [[nodiscard]] Link outer_link(const Problem& problem, int group_a, int devices_a, int group_b, int devices_b);
+
+/// The worst figures of the links of an All-Reduce over devices of these node groups (each named once): within a node,
+/// and the share that one device owns of the links between nodes.
+struct RingLinks {
+  Link intra;
+  Link inter;
+};
+[[nodiscard]] RingLinks slowest_links(const Problem& problem, std::span<const int> groups);
+
+/// A ring of `ranks` ranks moves 2 (ranks - 1) / ranks of `bytes` over its slowest link and pays 2 (ranks - 1)
+/// latencies. `bytes` may be a fraction of the payload: one ring of several that share it.
+[[nodiscard]] Seconds ring_time(double bytes, int ranks, const Link& link);
 
 [[nodiscard]] Seconds transfer_time(Bytes size, const Link& link);
 

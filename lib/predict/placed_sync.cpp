@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "predict/link.hpp"
+
 namespace hpplan {
 
 namespace {
@@ -10,9 +12,12 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 /// Seconds per byte of a ring, without latencies.
-double ring(int ranks, double bytes_per_second) { return 2.0 * (ranks - 1) / ranks / bytes_per_second; }
+double ring(int ranks, const Link& link) { return ring_time(1.0, ranks, {link.bandwidth, Seconds{0.0}}).value(); }
 
 bool is_first(const SyncStage& stage) { return stage.layers.first == 0; }
+
+/// Bytes are cut into blocks of whole bytes, and shares are sums of many changes.
+constexpr double kRound = 1.0 - 1e-6;
 
 }  // namespace
 
@@ -39,28 +44,15 @@ void PlacedSync::add_span(LayerRange layers, std::span<const Bytes> layer_bytes)
     // The gradient of a tied head is layer 0's.
     if (!tied || layer + 1 < count) span.bytes += layer_bytes[static_cast<std::size_t>(layer)].value();
   }
-  double intra = kNever;
-  double inter = kNever;
+  std::vector<int> groups;
   int most_on_node = 1;
   int devices = 0;
-  bool one_group = true;
   for (std::size_t s = 0; s < stages_.size(); ++s) {
     const SyncStage& stage = stages_[s];
     const bool holds_head = tied && layers.first == 0 && stage.layers.last == count && !is_first(stage);
     if (!holds_head && !stage.layers.contains(layers.first)) continue;
     const NodeGroup& group = problem_->cluster.node_groups[static_cast<std::size_t>(stage.group)];
-    intra = std::min(intra, group.intra_node.bandwidth.value());
-    inter = std::min(inter, inter_node_share(group).value());
-    for (const std::size_t other : span.holders) {
-      const int other_group = stages_[other].group;
-      if (other_group == stage.group) continue;
-      one_group = false;
-      const auto& links = problem_->cluster.group_links;
-      const double limit =
-          links[static_cast<std::size_t>(stage.group)][static_cast<std::size_t>(other_group)].bandwidth.value();
-      const int per_node = problem_->cluster.node_groups[static_cast<std::size_t>(other_group)].devices_per_node;
-      inter = std::min({inter, limit / group.devices_per_node, limit / per_node});
-    }
+    if (std::find(groups.begin(), groups.end(), stage.group) == groups.end()) groups.push_back(stage.group);
     most_on_node = std::max(most_on_node, group.devices_per_node);
     devices += stage.devices;
     span.replicas += stage.data_parallel;
@@ -68,7 +60,8 @@ void PlacedSync::add_span(LayerRange layers, std::span<const Bytes> layer_bytes)
     held_[s].push_back(spans_.size());
   }
   if (span.replicas < 2) return spans_.push_back(std::move(span));
-  span.near = one_group && devices <= most_on_node ? ring(span.replicas, intra) : kNever;
+  const auto [intra, inter] = slowest_links(*problem_, groups);
+  span.near = groups.size() == 1 && devices <= most_on_node ? ring(span.replicas, intra) : kNever;
   span.flat = ring(span.replicas, inter);
   span.layered.assign(static_cast<std::size_t>(most_on_node) + 1, kNever);
   for (int k = 2; k <= std::min(most_on_node, span.replicas / 2); ++k) {
@@ -83,14 +76,16 @@ void PlacedSync::add_span(LayerRange layers, std::span<const Bytes> layer_bytes)
 }
 
 void PlacedSync::price(Span& span) const {
+  int placed = 0;
   int most = 0;
   bool even = true;
   for (const auto& [node, ranks] : span.placed) {
+    placed += ranks;
     most = std::max(most, ranks);
     even = even && ranks == span.placed.front().second;
   }
   const auto k = static_cast<std::size_t>(most);
-  if (span.placed_replicas < span.replicas) {
+  if (placed < span.replicas) {
     span.cost = span.spread[k];
     if (span.placed.size() <= 1) span.cost = std::min(span.cost, span.near);
   } else if (span.placed.size() == 1) {
@@ -109,16 +104,34 @@ void PlacedSync::settle(std::size_t index) {
   for (const std::size_t s : span.holders) shares_[s] += more / stages_[s].tensor_parallel;
 }
 
-namespace {
-
-/// Bytes are cut into blocks of whole bytes, and shares are sums of many changes.
-constexpr double kRound = 1.0 - 1e-6;
-
-}  // namespace
-
 Seconds PlacedSync::at_least() const {
   if (!bounded_ || shares_.empty()) return Seconds{0.0};
   return Seconds{*std::max_element(shares_.begin(), shares_.end()) * kRound};
+}
+
+void PlacedSync::change_ranks(Span& span, int node, int change) {
+  const auto known =
+      std::find_if(span.placed.begin(), span.placed.end(), [&](const auto& other) { return other.first == node; });
+  if (known == span.placed.end()) {
+    span.placed.emplace_back(node, change);
+  } else {
+    known->second += change;
+    if (known->second == 0) span.placed.erase(known);
+  }
+}
+
+Seconds PlacedSync::change_last(int sign) {
+  const Place& place = places_.back();
+  double most = 0.0;
+  for (const std::size_t index : held_[place.stage]) {
+    Span& span = spans_[index];
+    if (span.replicas < 2) continue;
+    for (auto node = nodes_.end() - static_cast<std::ptrdiff_t>(place.nodes); node != nodes_.end(); ++node)
+      change_ranks(span, node->first, sign * node->second);
+    settle(index);
+    for (const std::size_t s : span.holders) most = std::max(most, shares_[s]);
+  }
+  return Seconds{most * kRound};
 }
 
 Seconds PlacedSync::place(std::size_t stage, std::span<const int> nodes) {
@@ -129,45 +142,14 @@ Seconds PlacedSync::place(std::size_t stage, std::span<const int> nodes) {
   const int ranks = placed.devices / static_cast<int>(nodes.size()) / placed.tensor_parallel;
   places_.push_back({stage, nodes.size()});
   for (const int node : nodes) nodes_.emplace_back(first + node, ranks);
-  const std::span<const std::pair<int, int>> mine(nodes_.data() + nodes_.size() - nodes.size(), nodes.size());
-  double most = 0.0;
-  for (const std::size_t index : held_[stage]) {
-    Span& span = spans_[index];
-    if (span.replicas < 2) continue;
-    for (const auto& [node, added] : mine) {
-      const auto known = std::find_if(span.placed.begin(), span.placed.end(),
-                                      [node = node](const auto& other) { return other.first == node; });
-      if (known == span.placed.end()) {
-        span.placed.emplace_back(node, added);
-      } else {
-        known->second += added;
-      }
-    }
-    span.placed_replicas += placed.data_parallel;
-    settle(index);
-    for (const std::size_t s : span.holders) most = std::max(most, shares_[s]);
-  }
-  return Seconds{most * kRound};
+  return change_last(1);
 }
 
 void PlacedSync::lift() {
   if (!bounded_) return;
-  const Place place = places_.back();
-  const std::span<const std::pair<int, int>> mine(nodes_.data() + nodes_.size() - place.nodes, place.nodes);
-  for (const std::size_t index : held_[place.stage]) {
-    Span& span = spans_[index];
-    if (span.replicas < 2) continue;
-    for (const auto& [node, added] : mine) {
-      const auto known = std::find_if(span.placed.begin(), span.placed.end(),
-                                      [node = node](const auto& other) { return other.first == node; });
-      known->second -= added;
-      if (known->second == 0) span.placed.erase(known);
-    }
-    span.placed_replicas -= stages_[place.stage].data_parallel;
-    settle(index);
-  }
+  static_cast<void>(change_last(-1));
+  nodes_.resize(nodes_.size() - places_.back().nodes);
   places_.pop_back();
-  nodes_.resize(nodes_.size() - place.nodes);
 }
 
 }  // namespace hpplan

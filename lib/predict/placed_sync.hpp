@@ -51,8 +51,7 @@ class PlacedSync {
     std::vector<double> spread;  // [most ranks on one node so far]: the least of `flat` and what `layered` can still be
     std::vector<std::size_t> holders;
     std::vector<std::pair<int, int>> placed;  // node of the cluster, ranks on it
-    int placed_replicas = 0;
-    double cost = 0.0;  // seconds per byte of a whole layer, at least
+    double cost = 0.0;                        // seconds per byte of a whole layer, at least
   };
   struct Place {
     std::size_t stage;
@@ -61,6 +60,9 @@ class PlacedSync {
 
   void add_span(LayerRange layers, std::span<const Bytes> layer_bytes);
   void price(Span& span) const;
+  static void change_ranks(Span& span, int node, int change);
+  /// Counts the ranks of the last place in (1) or out (-1). Returns the bound over the stages that share its layers.
+  Seconds change_last(int sign);
   /// Corrects a span's cost and the shares of its holders.
   void settle(std::size_t span);
 

@@ -394,7 +394,7 @@ std::vector<Candidate> Branch::candidates(const std::vector<RelaxedPipeline>& pi
   return found;
 }
 
-double Branch::sync_share(const std::vector<Candidate>& candidates) const {
+double Branch::sync_share(std::span<const Candidate> candidates) const {
   double largest = 0.0;
   for (const Candidate& candidate : candidates) {
     const StageTable& stages = tables_->stages(candidate.micro_batch);

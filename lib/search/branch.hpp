@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "search/candidate.hpp"
@@ -70,7 +71,7 @@ class Branch {
   void prepare(const std::vector<TableKey>& keys);
 
   /// Largest own share of the gradient sync over the stages of the candidates.
-  [[nodiscard]] double sync_share(const std::vector<Candidate>& candidates) const;
+  [[nodiscard]] double sync_share(std::span<const Candidate> candidates) const;
 
   /// Most samples within vector n by at most (and exactly) P pipelines: [P][n].
   [[nodiscard]] std::vector<std::vector<std::int64_t>> global_table(const std::vector<std::int64_t>& samples) const;

@@ -184,7 +184,7 @@ class Closure {
   }
 
   std::optional<Column> column_of(const Candidate& candidate, int micro_batches) const {
-    const double share = branch_.sync_share({candidate});
+    const double share = branch_.sync_share({&candidate, 1});
     if (share >= branch_.range().sync_high) return std::nullopt;  // of another branch
     const double optimizer = slowest_optimizer(tables_, {&candidate, 1});
     Column column{candidate, optimizer, share, PipelineTimer(tables_, candidate, best_links(tables_, candidate)), 0};

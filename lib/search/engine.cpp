@@ -72,8 +72,8 @@ constexpr int kEvenTries = 300;
 /// Work so far in units of one transition, each kind at what it costs: a count, so that every machine ends alike.
 std::int64_t counted_work(const SearchReport& report) {
   constexpr std::int64_t kBranch = 400'000;
-  return report.transitions + kBranch * report.branches + kCandidateWork * (report.candidates + report.timings) +
-         (kLookWork - kCandidateWork) * report.looks;
+  return report.transitions + kBranch * report.branches +
+         kCandidateWork * (report.candidates - report.looks + report.timings) + kLookWork * report.looks;
 }
 
 /// Tables that are not shared (without CPC): too few to be worth several threads.
@@ -351,7 +351,7 @@ class Engine {
     }
     if (incumbent() == kInfinity) {
       // The relaxed plan cannot be placed or does not make the exact batch: the plans around it may.
-      node.exhausted = !close(node, closure_budget());
+      node.exhausted = !close(node);
       return;
     }
     if (node.high > incumbent()) {
@@ -366,9 +366,9 @@ class Engine {
     }
     // A coarser space only has to give a good incumbent: what its bound cannot separate is left alone.
     const bool finest = space_.coarseness == 1;
-    if (finest && may_close_early() && close(node, closure_budget())) return;
+    if (finest && may_close_early() && close(node)) return;
     if (split(index)) return;
-    nodes_[index].exhausted = !finest || !close(nodes_[index], closure_budget());
+    nodes_[index].exhausted = !finest || !close(nodes_[index]);
   }
 
   /// Cuts a branch where its relaxed plan is charged less than it costs: by gradient-sync share, then by pipelines.
@@ -418,11 +418,11 @@ class Engine {
   }
 
   /// Looks at all plans of a branch; whether the budget was enough for that.
-  bool close(Node& node, const ClosureBudget& budget) {
+  bool close(Node& node) {
     const std::int64_t start = work();
     const Tally before = tally_of(*node.branch);
     const double goal = goal_of(node);
-    ClosureResult closed = close_branch(tables_, *node.branch, goal, budget);
+    ClosureResult closed = close_branch(tables_, *node.branch, goal, closure_budget());
     add_since(before, *node.branch);
     report_.candidates += closed.combinations;
     report_.looks += closed.combinations;
@@ -433,8 +433,9 @@ class Engine {
       node.low = goal;
       node.high = kInfinity;
       // What ends a branch for good is not at the cost of the others.
-      budget_ += std::min(work() - start, allowance_);
-      allowance_ -= std::min(work() - start, allowance_);
+      const std::int64_t granted = std::min(work() - start, allowance_);
+      budget_ += granted;
+      allowance_ -= granted;
     } else {
       fruitless_ += kLookWork * closed.combinations + kCandidateWork * closed.timings;
     }
