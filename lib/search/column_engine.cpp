@@ -12,12 +12,14 @@ namespace {
 
 /// A part is closed when its bound and the relaxed packing beyond it are this close.
 constexpr double kClose = 2e-3;
-/// Steps of a bound: they double while one costs little more than the least so far, and halve where it costs more.
-constexpr double kFirstStep = 0.02;
-constexpr double kLeastStep = 1e-3;
-constexpr std::int64_t kLittleMore = 3;
+/// Steps of a bound: they double until one is too much work.
+constexpr double kFirstStep = 0.06;
+/// It is given up when a target this close above its bound is too much work.
+constexpr double kCloseToHard = 1.5e-2;
+/// Prices are for halfway between the bound and this many times it, or the incumbent.
+constexpr double kFarthest = 2.0;
 /// Part of the budget that one step may use.
-constexpr std::int64_t kStepShare = 8;
+constexpr std::int64_t kStepShare = 5;
 /// Columns worth at least this part of their price are put together into plans.
 constexpr double kHarvestLoss = 0.02;
 /// Packings between the relaxed optimum and this much above it are turned into plans.
@@ -30,7 +32,7 @@ struct Part {
   double low = 0.0;
   double high = kInfinity;  // a relaxed packing finishes by then
   double step = kFirstStep;
-  std::int64_t cheapest = 0;  // work of the cheapest step so far
+  double hard = kInfinity;  // a target that took too much work
   bool closed = false;
 };
 
@@ -91,17 +93,14 @@ class ColumnEngine {
     opened_ = true;
   }
 
-  void open(PipelineCount count, double low, const Prices* prices) {
+  void open(PipelineCount count, double low, const ColumnSearch* before) {
     Part part;
     part.count = count;
     part.low = low;
     part.search = std::make_unique<ColumnSearch>(tables_, count, input_.incumbent, input_.threads);
     for (const Candidate& seed : input_.seeds) part.search->offer(seed);
-    if (prices == nullptr) {
-      part.search->calibrate(low);
-    } else {
-      part.search->start_from(*prices);
-    }
+    if (before != nullptr) part.search->start_from(before->prices(), before->pricing_cost());
+    part.search->calibrate(0.5 * (low + std::min(input_.incumbent, kFarthest * low)));
     parts_.push_back(std::move(part));
   }
 
@@ -114,36 +113,26 @@ class ColumnEngine {
     sound_ = bound();
     opened_ = false;
     spent_ += parts_[index].search->work();
-    const Prices prices = parts_[index].search->prices();
+    const std::unique_ptr<ColumnSearch> before = std::move(parts_[index].search);
     parts_.erase(parts_.begin() + static_cast<std::ptrdiff_t>(index));
-    open({count.first, middle}, low, &prices);
-    open({middle + 1, count.last}, low, &prices);
+    open({count.first, middle}, low, before.get());
+    open({middle + 1, count.last}, low, before.get());
     opened_ = true;
     return true;
   }
 
   void advance(Part& part) {
-    const std::int64_t before = part.search->work();
-    const double end = std::min(incumbent(), part.high);
+    const double end = std::min(part.high, part.hard);
     const double target =
-        part.high < kInfinity ? 0.5 * (part.low + part.high) : std::min(end, part.low * (1.0 + part.step));
+        end < kInfinity ? 0.5 * (part.low + end) : std::min(incumbent(), part.low * (1.0 + part.step));
     const ColumnSearch::Answer answer = part.search->can_finish(target, input_.budget / kStepShare);
-    const std::int64_t spent = part.search->work() - before;
     if (answer == ColumnSearch::Answer::Impossible) {
       part.low = target;
-      part.cheapest = part.cheapest == 0 ? spent : std::min(part.cheapest, spent);
-      part.step = spent <= kLittleMore * part.cheapest ? 2.0 * part.step : 0.5 * part.step;
-    } else if (answer == ColumnSearch::Answer::Possible) {
-      part.high = target;
-      assemble(part);
+      part.step *= 2.0;
     } else {
-      part.step = 0.25 * std::min(part.step, target / part.low - 1.0);
+      (answer == ColumnSearch::Answer::Possible ? part.high : part.hard) = target;
     }
-    part.step = std::max(part.step, kLeastStep);
-    // Between bounds that are known the next target would be the same.
-    const bool stuck = answer == ColumnSearch::Answer::TooMuchWork &&
-                       (part.high < kInfinity || target <= part.low * (1.0 + kLeastStep));
-    part.closed = stuck || part.high - part.low < kClose * part.high;
+    part.closed = part.high - part.low < kClose * part.high || part.hard - part.low < kCloseToHard * part.hard;
   }
 
   /// Looks for plans out of the part's columns, faster and faster ones.

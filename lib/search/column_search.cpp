@@ -19,8 +19,17 @@ constexpr double kFine = 0.03;
 /// Cells looked at together, whatever the number of threads, so that the work does not depend on it.
 constexpr std::size_t kWave = 8;
 constexpr int kPasses = 24;
-/// Grid of micro-batch numbers for the first prices.
-constexpr int kCutsPerOctave = 3;
+/// What it costs to make a sheet sharper, in times of what it cost.
+constexpr double kSharpening = 24.0;
+/// Of so many coarse cells one comes to a DP in the end.
+constexpr double kCoarseCells = 8.0;
+/// First price of the right to a pipeline: its part of what all devices are worth.
+constexpr double kPipelinePart = 0.1;
+/// Prices are compared at probes worth at least this part of the best one.
+constexpr double kProbeWorth = 0.6;
+/// Factors by which prices are moved to find better ones.
+constexpr double kFirstMove = 1.5;
+constexpr double kLastMove = 1.04;
 
 }  // namespace
 
@@ -57,47 +66,95 @@ ColumnSearch::ColumnSearch(SearchTables& tables, PipelineCount pipelines, double
   for (double& price : center_.device) price = std::max(price, 1e-12);
 }
 
-/// Samples that no packing exceeds by `target`, from the sheets alone and on a coarse grid.
-double ColumnSearch::sheet_worth(double target, const Prices& prices) const {
-  tables_->check_stop();
-  struct Cut {
-    std::size_t size;
-    int first;
-    int last;
-  };
-  std::vector<Cut> cuts;
+/// Single numbers of micro-batches at which prices are compared: what is wanted is prices, not a bound. The most
+/// promising come first, those that do not matter are left out.
+std::vector<ColumnSearch::Probe> ColumnSearch::probes(double target) {
+  std::vector<Probe> all;
   for (std::size_t i = 0; i < menus_.size(); ++i) {
     const int most = tables_->problem().job.global_batch / menus_[i]->micro_batch();
-    for (int last = most; last >= 1;) {
-      const int first = pipelines_.last == 1 ? most : last - last / kCutsPerOctave;
-      cuts.push_back({i, first, last});
-      last = pipelines_.last == 1 ? 0 : first - 1;
+    for (int m = most; m >= 1; m = pipelines_.last == 1 ? 0 : std::min(m - 1, static_cast<int>(m / kGrid))) {
+      all.push_back({i, m, 0.0});
     }
   }
-  std::vector<double> best(cuts.size(), 0.0);
-  for_each_index(cuts.size(), threads_, [&](std::size_t k) {
-    const Pricer::Sheet sheet = pricers_[cuts[k].size].sheet(cuts[k].first, target, prices);
-    for (int p = 1; p <= sheet.stages(); ++p) {
-      best[k] =
-          std::max(best[k], menus_[cuts[k].size]->micro_batch() * static_cast<double>(cuts[k].last) / sheet.least(p));
-    }
-  });
-  return best.empty() ? 0.0 : *std::max_element(best.begin(), best.end()) * stock_worth(prices);
+  value_probes(target, center_, 0.0, {all.data(), all.size()});
+  std::stable_sort(all.begin(), all.end(), [](const Probe& a, const Probe& b) { return a.worth > b.worth; });
+  std::erase_if(all, [&](const Probe& probe) { return probe.worth < kProbeWorth * all.front().worth; });
+  return all;
 }
 
-/// The DP is slow at prices that make one group of devices a bargain.
+/// Samples that the sheets let a packing make of the best pipeline at each probe, made sharper above `enough`.
+void ColumnSearch::value_probes(double target, const Prices& prices, double enough, std::span<Probe> probes) {
+  tables_->check_stop();
+  const double stock = stock_worth(prices);
+  std::vector<std::int64_t> parts(probes.size(), 0);
+  for_each_index(probes.size(), threads_, [&](std::size_t k) {
+    Probe& probe = probes[k];
+    const double made = menus_[probe.size]->micro_batch() * static_cast<double>(probe.micro_batches) * stock;
+    PriceSheet sheet = pricers_[probe.size].sheet(probe.micro_batches, target, prices);
+    if (enough > 0.0) sheet.sharpen(*menus_[probe.size], made / enough, PriceSheet::Sharpness::Sums);
+    probe.worth = 0.0;
+    for (int p = 1; p <= sheet.stages(); ++p) probe.worth = std::max(probe.worth, made / sheet.least(p));
+    parts[k] = sheet.work();
+  });
+  tables_->share().add(parts);
+  for (const std::int64_t work : parts) transitions_ += work;
+}
+
+/// The most that any probe lets a packing make; ends at once where that is more than `known`, and moves the probe that
+/// decides to the front.
+double ColumnSearch::most_probed(double target, const Prices& prices, double known, std::vector<Probe>& probes) {
+  double most = kProbeWorth * known;
+  std::size_t decides = 0;
+  for (std::size_t first = 0; first < probes.size() && most < known;) {
+    const std::size_t count = first == 0 ? 1 : std::min(kWave, probes.size() - first);
+    value_probes(target, prices, most, std::span(probes).subspan(first, count));
+    for (std::size_t k = first; k < first + count; ++k) {
+      if (probes[k].worth <= most) continue;
+      most = probes[k].worth;
+      decides = k;
+    }
+    first += count;
+  }
+  const auto place = probes.begin() + static_cast<std::ptrdiff_t>(decides);
+  std::rotate(probes.begin(), place, place + 1);
+  return most;
+}
+
 void ColumnSearch::calibrate(double target) {
-  double least = sheet_worth(target, center_);
-  for (double step = 1.5; step > 1.04 && center_.device.size() > 1; step = std::sqrt(step)) {
-    for (std::size_t g = 0; g < center_.device.size(); ++g) {
+  std::vector<Probe> places = probes(target);
+  if (places.empty()) return;
+  double least = most_probed(target, center_, places.front().worth * (1.0 + 1e-9), places);
+  const auto take = [&](const Prices& moved) {
+    const double value = most_probed(target, moved, least, places);
+    if (value >= least) return false;
+    least = value;
+    center_ = moved;
+    return true;
+  };
+  value_columns(target);
+  const PackingLp::Solution packed = lp_->solve();
+  if (packed.value > 0.0) {
+    Prices prices;
+    prices.device.assign(packed.prices.begin(), packed.prices.end() - 1);
+    prices.pipeline = packed.prices.back();
+    for (std::size_t g = 0; g < prices.device.size(); ++g) {
+      prices.device[g] = std::max(prices.device[g], 0.05 * packed.value / stock_[g]);
+    }
+    static_cast<void>(take(prices));
+  }
+  if (pipelines_.last > 1 && center_.pipeline == 0.0) {
+    Prices moved = center_;
+    moved.pipeline = kPipelinePart * stock_worth(center_) / stock_.back();
+    static_cast<void>(take(moved));
+  }
+  for (double step = kFirstMove; step > kLastMove; step = std::sqrt(step)) {
+    for (std::size_t g = 0; g <= center_.device.size(); ++g) {
+      const bool pipeline = g == center_.device.size();
+      if (pipeline ? center_.pipeline == 0.0 : center_.device.size() == 1) continue;
       for (const double factor : {step, 1.0 / step}) {
         Prices moved = center_;
-        moved.device[g] *= factor;
-        const double value = sheet_worth(target, moved);
-        if (value >= least) continue;
-        least = value;
-        center_ = std::move(moved);
-        break;
+        (pipeline ? moved.pipeline : moved.device[g]) *= factor;
+        if (take(moved)) break;
       }
     }
   }
@@ -150,26 +207,55 @@ void ColumnSearch::add(Candidate candidate, double relaxed) {
   lp_->set_value(place->second, relaxed);
 }
 
-void ColumnSearch::fill_sheets(Pass& pass, const std::vector<std::pair<std::size_t, int>>& keys) {
-  std::vector<std::pair<std::pair<std::size_t, int>, std::shared_ptr<const Pricer::Sheet>*>> missing;
-  for (const auto& key : keys) {
+void ColumnSearch::fill_sheets(Pass& pass, const std::vector<SheetKey>& keys) {
+  std::vector<std::pair<SheetKey, PriceSheet*>> missing;
+  for (const SheetKey& key : keys) {
     const auto [place, added] = pass.sheets.try_emplace(key);
-    if (added) missing.emplace_back(key, &place->second);
+    if (added) missing.emplace_back(key, &place->second.sheet);
   }
+  std::vector<std::int64_t> parts(missing.size(), 0);
   for_each_index(missing.size(), threads_, [&](std::size_t i) {
-    const auto& [size, micro_batches] = missing[i].first;
-    *missing[i].second =
-        std::make_shared<const Pricer::Sheet>(pricers_[size].sheet(micro_batches, pass.target, *pass.prices));
+    const auto& [key, sheet] = missing[i];
+    *sheet = pricers_[key.first].sheet(key.second, pass.target, *pass.prices);
+    parts[i] = sheet->work();
   });
-  std::vector<std::int64_t> parts;
-  for (const auto& entry : missing) parts.push_back((*entry.second)->work());
   tables_->share().add(parts);
   for (const std::int64_t work : parts) transitions_ += work;
 }
 
+/// Makes sheets sharper, each for a cell that needs it.
+void ColumnSearch::sharpen_sheets(Pass& pass, const std::vector<Cell>& cells) {
+  std::vector<std::int64_t> parts(cells.size(), 0);
+  std::vector<PriceSheet*> sheets;
+  for (const Cell& cell : cells) {
+    PassSheet& entry = pass.sheets.at(key_of(cell));
+    entry.sharp = true;
+    sheets.push_back(&entry.sheet);
+  }
+  for_each_index(cells.size(), threads_, [&](std::size_t i) {
+    const std::int64_t before = sheets[i]->work();
+    const double dear = samples_of(cells[i], cells[i].last) / pass.ratio;
+    sheets[i]->sharpen(*menus_[cells[i].size], dear, PriceSheet::Sharpness::Slices);
+    parts[i] = sheets[i]->work() - before;
+  });
+  tables_->share().add(parts);
+  for (const std::int64_t work : parts) transitions_ += work;
+}
+
+/// Whether a sharper sheet costs less than the DPs that it may spare.
+bool ColumnSearch::worth_sharpening(const Pass& pass, const Cell& cell, bool coarse) const {
+  const PassSheet& entry = pass.sheets.at(key_of(cell));
+  if (entry.sharp) return false;
+  const double dear = samples_of(cell, cell.last) / pass.ratio;
+  int open = 0;
+  for (int p = 1; p <= entry.sheet.stages(); ++p) open += entry.sheet.least(p) < dear ? 1 : 0;
+  const double steps = coarse ? kSharpening * kCoarseCells : kSharpening;
+  return open * pricing_cost() > steps * static_cast<double>(entry.sheet.work());
+}
+
 /// The first grid of cells, with the sheets' prices.
 void ColumnSearch::open_cells(Pass& pass) {
-  std::vector<std::pair<std::size_t, int>> keys;
+  std::vector<SheetKey> keys;
   std::vector<int> lasts;
   for (std::size_t i = 0; i < menus_.size(); ++i) {
     const int most = tables_->problem().job.global_batch / menus_[i]->micro_batch();
@@ -184,7 +270,7 @@ void ColumnSearch::open_cells(Pass& pass) {
   }
   fill_sheets(pass, keys);
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    const Pricer::Sheet& sheet = *pass.sheets.at(keys[i]);
+    const PriceSheet& sheet = pass.sheets.at(keys[i]).sheet;
     for (int p = 1; p <= sheet.stages(); ++p) {
       keep(pass, {keys[i].first, p, keys[i].second, lasts[i], sheet.least(p), false});
     }
@@ -198,20 +284,73 @@ void ColumnSearch::keep(Pass& pass, const Cell& cell) const {
 }
 
 double ColumnSearch::worth_of(const Cell& cell) const {
-  return cell.price == kInfinity ? 0.0 : menus_[cell.size]->micro_batch() * static_cast<double>(cell.last) / cell.price;
+  return cell.price == kInfinity ? 0.0 : samples_of(cell, cell.last) / cell.price;
+}
+
+double ColumnSearch::samples_of(const Cell& cell, int micro_batches) const {
+  return menus_[cell.size]->micro_batch() * static_cast<double>(micro_batches);
 }
 
 /// Halves a cell; the upper half gets the price of its own sheet.
 void ColumnSearch::split(Pass& pass, const Cell& cell) const {
   Cell low = cell;
-  low.last = cell.first + (cell.last - cell.first) / 2;
+  low.last = middle_of(cell) - 1;
   Cell high = cell;
-  high.first = low.last + 1;
+  high.first = middle_of(cell);
   high.priced = false;
-  const Pricer::Sheet& sheet = *pass.sheets.at({high.size, high.first});
+  const PriceSheet& sheet = pass.sheets.at(key_of(high)).sheet;
   high.price = high.stages <= sheet.stages() ? std::max(cell.price, sheet.least(high.stages)) : kInfinity;
   keep(pass, low);
   keep(pass, high);
+}
+
+/// The best cells, as far as they are worth more than `sharp`: those whose sheet is to be made sharper, those that are
+/// to be halved, and those that are to be priced.
+ColumnSearch::Wave ColumnSearch::next_wave(Pass& pass, double sharp) const {
+  Wave wave;
+  const auto size = [&wave] { return wave.dull.size() + wave.wide.size() + wave.priced.size(); };
+  while (!pass.cells.empty() && size() < kWave && pass.cells.top().first > sharp) {
+    Cell cell = pass.cells.top().second;
+    pass.cells.pop();
+    const double least = pass.sheets.at(key_of(cell)).sheet.least(cell.stages);
+    if (least > cell.price) {  // its sheet was made sharper
+      cell.price = least;
+      keep(pass, cell);
+      continue;
+    }
+    const bool coarse = cell.last > cell.first + static_cast<int>(cell.first * kFine);
+    const auto same_sheet = [&](const Cell& other) { return key_of(other) == key_of(cell); };
+    if (!cell.priced && std::any_of(wave.dull.begin(), wave.dull.end(), same_sheet)) {
+      wave.waiting.push_back(cell);
+    } else if (!cell.priced && worth_sharpening(pass, cell, coarse)) {
+      wave.dull.push_back(cell);
+      wave.waiting.push_back(cell);
+    } else if (cell.priced || coarse) {
+      wave.wide.push_back(cell);
+    } else {
+      wave.priced.push_back(cell);
+      if (pricing_cost() == 0.0) break;  // the first DP tells what they cost
+    }
+  }
+  return wave;
+}
+
+/// The cheapest pipeline of each cell, if it is worth more than `floor`.
+std::vector<Pricer::Priced> ColumnSearch::price_cells(const Pass& pass, const std::vector<Cell>& cells, double floor) {
+  std::vector<Pricer::Priced> results(cells.size());
+  for_each_index(cells.size(), threads_, [&](std::size_t i) {
+    const Cell& cell = cells[i];
+    const double budget = samples_of(cell, cell.last) / floor;
+    results[i] = pricers_[cell.size].cheapest(pass.sheets.at(key_of(cell)).sheet, cell.stages, budget);
+  });
+  std::vector<std::int64_t> parts;
+  for (const Pricer::Priced& result : results) {
+    parts.push_back(result.work + kPricing);
+    pricing_ += result.work;
+  }
+  tables_->share().add(parts);
+  priced_ += static_cast<std::int64_t>(cells.size());
+  return results;
 }
 
 std::optional<double> ColumnSearch::price_all(double target, const Prices& prices, double ratio, double known,
@@ -231,40 +370,22 @@ std::optional<double> ColumnSearch::price_all(double target, const Prices& price
       proved = std::max(proved, pass.cells.top().first);
       break;
     }
-    std::vector<Cell> wave;
-    std::vector<std::pair<std::size_t, int>> keys;
-    std::vector<Cell> wide;
-    while (!pass.cells.empty() && wave.size() + wide.size() < kWave && pass.cells.top().first > sharp) {
-      const Cell cell = pass.cells.top().second;
-      pass.cells.pop();
-      const bool coarse = cell.last > cell.first + static_cast<int>(cell.first * kFine);
-      if (cell.priced || coarse) {
-        wide.push_back(cell);
-        keys.emplace_back(cell.size, cell.first + (cell.last - cell.first) / 2 + 1);
-      } else {
-        wave.push_back(cell);
-      }
-    }
+    Wave wave = next_wave(pass, sharp);
+    sharpen_sheets(pass, wave.dull);
+    for (const Cell& cell : wave.waiting) keep(pass, cell);
+    std::vector<SheetKey> keys;
+    for (const Cell& cell : wave.wide) keys.emplace_back(cell.size, middle_of(cell));
     fill_sheets(pass, keys);
-    for (const Cell& cell : wide) split(pass, cell);
-    std::vector<Pricer::Priced> results(wave.size());
-    const double floor = depth == Depth::Sharp ? std::max(ratio, best) : ratio;
-    for_each_index(wave.size(), threads_, [&](std::size_t i) {
-      const Cell& cell = wave[i];
-      const double budget = menus_[cell.size]->micro_batch() * static_cast<double>(cell.last) / floor;
-      results[i] = pricers_[cell.size].cheapest(*pass.sheets.at({cell.size, cell.first}), cell.stages, budget);
-    });
-    std::vector<std::int64_t> parts;
-    for (const Pricer::Priced& result : results) parts.push_back(result.work + kPricing);
-    tables_->share().add(parts);
-    for (std::size_t i = 0; i < wave.size(); ++i) {
-      Cell& cell = wave[i];
-      transitions_ += results[i].work;
-      ++priced_;
+    for (const Cell& cell : wave.wide) split(pass, cell);
+
+    std::vector<Pricer::Priced> results =
+        price_cells(pass, wave.priced, depth == Depth::Sharp ? std::max(ratio, best) : ratio);
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      Cell& cell = wave.priced[i];
       if (results[i].price == kInfinity) continue;
       cell.price = std::max(cell.price, results[i].price);
       cell.priced = true;
-      const double made = menus_[cell.size]->micro_batch() * static_cast<double>(cell.first);
+      const double made = samples_of(cell, cell.first);
       best = std::max(best, made / cell.price);
       add(std::move(results[i].candidate), made);
       if (cell.first == cell.last || depth == Depth::Harvest) {

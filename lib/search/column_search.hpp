@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <queue>
+#include <span>
 #include <vector>
 
 #include "search/packing_lp.hpp"
@@ -19,11 +20,19 @@ class ColumnSearch {
   /// Plans with `pipelines` pipelines; nothing slower than `limit` is of interest, now or later.
   ColumnSearch(SearchTables& tables, PipelineCount pipelines, double limit, int threads);
 
-  /// Moves the first prices to where the sheets alone bound the samples by `target` best.
+  /// Moves the prices to where the sheets alone bound the samples by `target` best: the DP is slow at prices that make
+  /// one group of devices, or the right to a pipeline, a bargain.
   void calibrate(double target);
   [[nodiscard]] const Prices& prices() const { return center_; }
-  /// Takes prices that another search ended with as the first ones.
-  void start_from(const Prices& prices) { center_ = prices; }
+  /// Work of one DP, on average.
+  [[nodiscard]] double pricing_cost() const {
+    return priced_ > 0 ? static_cast<double>(pricing_ / priced_ + kPricing) : first_cost_;
+  }
+  /// Takes what another search ended with as the first prices, and as what a DP costs.
+  void start_from(const Prices& prices, double pricing_cost) {
+    center_ = prices;
+    first_cost_ = pricing_cost;
+  }
 
   enum class Answer { Impossible, Possible, TooMuchWork };
   /// Impossible: no plan finishes the global batch by `target` (proved). Possible: the relaxation finishes it.
@@ -42,7 +51,7 @@ class ColumnSearch {
   [[nodiscard]] std::vector<Candidate> assemble(double target);
 
   /// Transitions of all DPs, each pricing counted with what it costs beside them.
-  [[nodiscard]] std::int64_t work() const { return transitions_ + kPricing * priced_; }
+  [[nodiscard]] std::int64_t work() const { return transitions_ + pricing_ + kPricing * priced_; }
 
  private:
   static constexpr std::int64_t kPricing = 2000;
@@ -65,13 +74,27 @@ class ColumnSearch {
 
     friend auto operator<=>(const Cell&, const Cell&) = default;
   };
+  using SheetKey = std::pair<std::size_t, int>;  // size, micro-batches
+  [[nodiscard]] static SheetKey key_of(const Cell& cell) { return {cell.size, cell.first}; }
+  [[nodiscard]] static int middle_of(const Cell& cell) { return cell.first + (cell.last - cell.first) / 2 + 1; }
+  struct PassSheet {
+    PriceSheet sheet;
+    bool sharp = false;
+  };
+  /// Cells that are dealt with together, whatever the number of threads.
+  struct Wave {
+    std::vector<Cell> dull;     // one for each sheet that is to be made sharper
+    std::vector<Cell> waiting;  // for those sheets
+    std::vector<Cell> wide;
+    std::vector<Cell> priced;
+  };
   /// One look at all columns at one target and one set of prices.
   struct Pass {
     double target = 0.0;
     const Prices* prices = nullptr;
     double ratio = 0.0;  // cells worth no more are dropped
-    std::map<std::pair<std::size_t, int>, std::shared_ptr<const Pricer::Sheet>> sheets;  // [size, micro-batches]
-    std::priority_queue<std::pair<double, Cell>> cells;                                  // by worth
+    std::map<SheetKey, PassSheet> sheets;
+    std::priority_queue<std::pair<double, Cell>> cells;  // by worth
   };
 
   /// Sharp splits cells until the answer is as sharp as it gets; Harvest takes one pipeline of each.
@@ -81,12 +104,24 @@ class ColumnSearch {
   std::optional<double> price_all(double target, const Prices& prices, double ratio, double known, Depth depth,
                                   std::int64_t most_work);
   void open_cells(Pass& pass);
-  void fill_sheets(Pass& pass, const std::vector<std::pair<std::size_t, int>>& keys);
+  void fill_sheets(Pass& pass, const std::vector<SheetKey>& keys);
+  void sharpen_sheets(Pass& pass, const std::vector<Cell>& cells);
+  [[nodiscard]] bool worth_sharpening(const Pass& pass, const Cell& cell, bool coarse) const;
+  [[nodiscard]] Wave next_wave(Pass& pass, double sharp) const;
+  [[nodiscard]] std::vector<Pricer::Priced> price_cells(const Pass& pass, const std::vector<Cell>& cells, double floor);
   void keep(Pass& pass, const Cell& cell) const;
   void split(Pass& pass, const Cell& cell) const;
   [[nodiscard]] double worth_of(const Cell& cell) const;
+  [[nodiscard]] double samples_of(const Cell& cell, int micro_batches) const;
   void add(Candidate candidate, double relaxed);
-  [[nodiscard]] double sheet_worth(double target, const Prices& prices) const;
+  struct Probe {
+    std::size_t size = 0;
+    int micro_batches = 1;
+    double worth = 0.0;
+  };
+  [[nodiscard]] std::vector<Probe> probes(double target);
+  void value_probes(double target, const Prices& prices, double enough, std::span<Probe> probes);
+  double most_probed(double target, const Prices& prices, double known, std::vector<Probe>& probes);
   void value_columns(double target);
   [[nodiscard]] std::vector<std::size_t> pack(const std::vector<std::pair<int, std::int64_t>>& items) const;
   [[nodiscard]] int most_samples(Column& column, double target);
@@ -104,7 +139,9 @@ class ColumnSearch {
   std::map<Candidate, std::size_t> known_;
   std::unique_ptr<PackingLp> lp_;
   std::int64_t transitions_ = 0;
-  std::int64_t priced_ = 0;
+  std::int64_t pricing_ = 0;  // transitions of the DPs that priced a cell
+  std::int64_t priced_ = 0;   // cells
+  double first_cost_ = 0.0;   // of a DP, while none was run
 };
 
 }  // namespace hpplan

@@ -57,8 +57,8 @@ constexpr double kNearBest = 1.05;
 constexpr double kTwins = 2e-4;
 /// Micro-batches times stages that a random walk from the best plan may simulate.
 constexpr std::int64_t kAnnealWork = 10'000'000;
-/// Part of the budget that the prices may use.
-constexpr std::int64_t kColumnShare = 2;
+/// Pipelines of plans of simple shape start the prices where the plan is within this factor of the best of them.
+constexpr double kFirstColumns = 1.4;
 
 /// Without SES, tables reach to this many times the ideal time whatever plan is known.
 constexpr double kUnskipped = 4.0;
@@ -115,6 +115,7 @@ struct Knowledge {
   bool stopped = false;
   PlanShapes excluded;                     // plans of these shapes do not count
   std::map<std::size_t, Realised> starts;  // good plans of simple shape, by number of pipelines
+  std::set<Candidate> simple;              // pipelines of plans of simple shape
 };
 
 void leave_out_excluded(SearchTables& tables, const Knowledge& known) {
@@ -527,9 +528,10 @@ void improve_by_columns(SearchTables& tables, const SearchOptions& options, Know
   for (const auto& [time, plan] : known.plans) {
     for (Candidate& candidate : candidates_of(space, plan)) input.seeds.push_back(std::move(candidate));
   }
+  input.seeds.insert(input.seeds.end(), known.simple.begin(), known.simple.end());
   input.threads = options.threads;
   input.tolerance = problem.job.tolerance;
-  input.budget = options.proof_budget / kColumnShare;
+  input.budget = options.proof_budget;
   input.progress = [&](double bound) {
     if (options.progress) options.progress({known.time, bound, known.report.transitions});
   };
@@ -544,7 +546,12 @@ void improve_by_columns(SearchTables& tables, const SearchOptions& options, Know
 /// Scores plans of simple shape: incumbents for everything that follows (OSO).
 void start_simple(SearchTables& tables, const SearchOptions& options, Knowledge& known) {
   try {
-    for (const SimplePlan& simple : simple_plans(tables)) {
+    const std::vector<SimplePlan> plans = simple_plans(tables);
+    for (const SimplePlan& simple : plans) {
+      if (simple.time > plans.front().time * kFirstColumns) break;
+      known.simple.insert(simple.pipelines.begin(), simple.pipelines.end());
+    }
+    for (const SimplePlan& simple : plans) {
       // Slower ones may still be wanted as alternatives, or become the best by some changes.
       const double limit = options.met > 1 ? kInfinity : known.time * kNearBest;
       if (simple.time >= limit) continue;
@@ -600,6 +607,7 @@ void search_branches(WholeSpace& whole, const SearchOptions& options, Knowledge&
   const Problem& problem = whole.tables.problem();
   if (whole.space.ports.empty()) return;
   known.starts.clear();  // of a search before: it left out less
+  known.simple.clear();
   std::vector<Space> spaces = spaces_to_search(problem);
   if (options.order_search) {
     start_simple(whole.tables, options, known);

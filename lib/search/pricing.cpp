@@ -2,14 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <optional>
+
+#include "search/sum_bound.hpp"
 
 namespace hpplan {
 
 namespace {
 
-/// Comparisons that drop something allow for rounding: a bound must never exceed the truth.
-constexpr double kRound = 1e-9;
 /// Points of a frontier that differ by less than this part of a stage's time are merged into a better one.
 constexpr double kMergeSum = 3e-2;
 constexpr double kMergeWindow = 2e-3;
@@ -18,80 +18,23 @@ constexpr std::int64_t kPointsPerStep = 8;
 /// Rounds of tightening the window limit; it moves little after the second.
 constexpr int kRounds = 3;
 
-/// Work of a look at all layer ranges, in transitions: such a look is some four times quicker than a transition each.
-std::int64_t range_steps(int layers) { return static_cast<std::int64_t>(layers) * layers / 8; }
-
 }  // namespace
 
 Pricer::Pricer(const StageMenu& menu, int min_stages, int max_stages)
     : menu_(&menu), min_stages_(std::max(1, min_stages)), max_stages_(max_stages) {}
 
-Pricer::Sheet Pricer::sheet(int micro_batches, double limit, const Prices& prices) const {
-  Sheet sheet;
-  sheet.micro_batches_ = micro_batches;
-  sheet.limit_ = limit;
-  sheet.prices_ = prices;
-  for (const Port& port : menu_->ports()) {
-    sheet.port_price_.push_back(prices.device[static_cast<std::size_t>(port.group)] * port.devices);
-  }
-  std::vector<int> order(menu_->ports().size());  // ascending in price: the first that fits is the cheapest
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-    return sheet.port_price_[static_cast<std::size_t>(a)] < sheet.port_price_[static_cast<std::size_t>(b)];
-  });
-  const double most_time = limit * (1.0 + kRound);
-  const auto fits = [&](int port, int range, int in_flight) {
-    const auto options = menu_->at(port, range, in_flight);
-    return std::any_of(options.begin(), options.end(), [&](const MenuOption& option) {
-      return micro_batches * option.time + option.tail <= most_time;
-    });
-  };
-  const int layers = menu_->layers();
-  const RangeClasses& ranges = menu_->ranges();
-  std::vector<double> rest(static_cast<std::size_t>(layers) + 1, kInfinity);  // [layer]: of the last k stages
-  rest[static_cast<std::size_t>(layers)] = prices.pipeline;
-  for (int k = 1; k <= max_stages_; ++k) {
-    const int in_flight = std::min({k, micro_batches, menu_->depth()});
-    if (static_cast<int>(sheet.stage_price_.size()) < in_flight) {
-      std::vector<double> stage(static_cast<std::size_t>(ranges.count()), kInfinity);
-      for (int c = 0; c < ranges.count(); ++c) {
-        const auto port = std::find_if(order.begin(), order.end(), [&](int p) { return fits(p, c, in_flight); });
-        if (port != order.end())
-          stage[static_cast<std::size_t>(c)] = sheet.port_price_[static_cast<std::size_t>(*port)];
-      }
-      sheet.work_ += ranges.count();
-      sheet.stage_price_.push_back(std::move(stage));
-    }
-    const std::vector<double>& stage = sheet.stage_price_[static_cast<std::size_t>(in_flight) - 1];
-    std::vector<double> next(rest.size(), kInfinity);
-    bool any = false;
-    for (int layer = 0; layer < layers; ++layer) {
-      double best = kInfinity;
-      for (int end = layer + 1; end <= layers; ++end) {
-        const double after = rest[static_cast<std::size_t>(end)];
-        if (after == kInfinity) continue;
-        best = std::min(best, after + stage[static_cast<std::size_t>(ranges.of(layer, end))]);
-      }
-      next[static_cast<std::size_t>(layer)] = best;
-      any = any || best < kInfinity;
-    }
-    sheet.work_ += range_steps(layers);
-    if (!any) break;
-    sheet.least_.push_back(k >= min_stages_ ? next[0] : kInfinity);
-    rest = std::move(next);
-  }
-  return sheet;
-}
-
 /// The DP of one (m, p): for the suffixes of k stages that start at a layer on a port, the Pareto frontier of
 /// (price, S, largest window excess over lambda).
 class Pricer::Table {
  public:
-  Table(const StageMenu& menu, const Sheet& sheet, int p, double budget)
-      : menu_(menu), sheet_(sheet), p_(p), m_(sheet.micro_batches_), budget_(budget * (1.0 + kRound)),
-        layers_(menu.layers()), ports_(static_cast<int>(menu.ports().size())), limit_(sheet.limit_ * (1.0 + kRound)) {
+  Table(const StageMenu& menu, const PriceSheet& sheet, int p, double budget)
+      : menu_(menu), sheet_(sheet), p_(p), m_(sheet.micro_batches()), budget_(budget * (1.0 + kPriceRound)),
+        layers_(menu.layers()), ports_(static_cast<int>(menu.ports().size())),
+        limit_(sheet.limit() * (1.0 + kPriceRound)) {
     least_sums_.assign(static_cast<std::size_t>(p_) + 1, 0.0);
     price_prefixes();
+    const double multiplier = sheet.multiplier(p);
+    if (multiplier > 0.0) value_prefixes(multiplier);
   }
 
   Priced run() {
@@ -109,7 +52,7 @@ class Pricer::Table {
         priced.price = kInfinity;
         return priced;
       }
-      priced.price = best->price;
+      priced.price = std::max(best->price, sheet_.least(p_));
       if (!measure()) break;
     }
     trace(priced);
@@ -121,6 +64,7 @@ class Pricer::Table {
     double price = 0.0;
     double sum = 0.0;     // S: of this stage and all after it, with their links
     double window = 0.0;  // largest excess over lambda of a window that starts here
+    double parts = 0.0;   // of the sum that has a multiplier
     std::int32_t variant = 0;
     std::int32_t next_layer = 0;
     std::int16_t next_port = 0;
@@ -145,18 +89,50 @@ class Pricer::Table {
                      std::vector<double>(static_cast<std::size_t>(layers_) + 1, kInfinity));
     prefixes_[static_cast<std::size_t>(p_)][0] = 0.0;
     for (int k = p_ - 1; k >= 1; --k) {
-      const std::vector<double>& stage = sheet_.stage_price_[static_cast<std::size_t>(in_flight(k + 1)) - 1];
+      const std::vector<double>& stage = sheet_.stage_price(in_flight(k + 1));
+      const int reach = sheet_.reach(in_flight(k + 1));
       for (int layer = 1; layer < layers_; ++layer) {
         double best = kInfinity;
-        for (int first = 0; first < layer; ++first) {
+        for (int first = std::max(0, layer - reach); first < layer; ++first) {
           const double before = prefixes_[static_cast<std::size_t>(k) + 1][static_cast<std::size_t>(first)];
           if (before == kInfinity) continue;
           best = std::min(best, before + stage[static_cast<std::size_t>(menu_.ranges().of(first, layer))]);
         }
         prefixes_[static_cast<std::size_t>(k)][static_cast<std::size_t>(layer)] = best;
       }
-      work_ += range_steps(layers_);
+      work_ += range_steps(layers_, reach);
     }
+  }
+
+  /// Least value of the first p - k stages with the multiplier, when they hold the layers before `layer`.
+  void value_prefixes(double multiplier) {
+    sums_.emplace(menu_, sheet_, p_);
+    sums_->set_multiplier(multiplier);
+    values_.assign(static_cast<std::size_t>(p_) + 1,
+                   std::vector<double>(static_cast<std::size_t>(layers_) + 1, kInfinity));
+    const double most = multiplier * sums_->most(p_);
+    values_[static_cast<std::size_t>(p_)][0] = -most;
+    for (int k = p_ - 1; k >= 1; --k) {
+      const std::vector<SumBound::Cost>& stage = sums_->stages(in_flight(k + 1));
+      const int reach = sheet_.reach(in_flight(k + 1));
+      for (int layer = 1; layer < layers_; ++layer) {
+        double best = kInfinity;
+        for (int first = std::max(0, layer - reach); first < layer; ++first) {
+          const double before = values_[static_cast<std::size_t>(k) + 1][static_cast<std::size_t>(first)];
+          if (before == kInfinity) continue;
+          best = std::min(best, before + stage[static_cast<std::size_t>(menu_.ranges().of(first, layer))].value);
+        }
+        values_[static_cast<std::size_t>(k)][static_cast<std::size_t>(layer)] = best;
+      }
+      work_ += range_steps(layers_, reach);
+    }
+    work_ += sums_->work();
+  }
+  /// Whether k stages from `layer` on at this price, with these parts of the sum, leave no pipeline within the budget.
+  [[nodiscard]] bool too_dear(int k, int layer, double price, double parts) const {
+    return sums_ &&
+           price + sums_->multiplier() * parts + values_[static_cast<std::size_t>(k)][static_cast<std::size_t>(layer)] >
+               budget_;
   }
 
   /// lambda: the largest average that a window of a pipeline within the limit can have.
@@ -168,7 +144,7 @@ class Pricer::Table {
       if (around <= 0) return kInfinity;
       rate = std::max(rate, (time - least_sum(p_) - least_sum(w) + 2.0 * menu_.link_cap()) / around);
     }
-    return rate * (1.0 + kRound);
+    return rate * (1.0 + kPriceRound);
   }
   [[nodiscard]] double least_sum(int k) const { return least_sums_[static_cast<std::size_t>(k)]; }
 
@@ -181,13 +157,15 @@ class Pricer::Table {
     merge_window_ = kMergeWindow * (limit_ / m_);
     for (int layer = p_ - 1; layer < layers_; ++layer) {
       for (int port = 0; port < ports_; ++port) {
-        const double price = sheet_.port_price_[static_cast<std::size_t>(port)] + sheet_.prices_.pipeline;
+        const double price = sheet_.port_price(port) + sheet_.prices().pipeline;
         if (price + prefix(layer, 1) > budget_) continue;
         for (const MenuOption& option : menu_.at(port, menu_.ranges().of(layer, layers_), 1)) {
           if (!fits(option, 1, 0.0)) continue;
           const double window = rate == kInfinity ? -kInfinity : option.time - rate;
           if (window > 0.0) continue;
-          add(frontier(1, layer, port), {price, option.time, window, option.variant, layers_, 0, 0});
+          const double parts = sums_ ? sums_->part(option) : 0.0;
+          if (too_dear(1, layer, price, parts)) continue;
+          add(frontier(1, layer, port), {price, option.time, window, parts, option.variant, layers_, 0, 0});
         }
       }
     }
@@ -207,18 +185,20 @@ class Pricer::Table {
     const int depth = in_flight(k);
     const int first_layer = k == p_ ? 0 : p_ - k;
     const int last_layer = k == p_ ? 0 : layers_ - k;
-    const std::vector<double>& stage_price = sheet_.stage_price_[static_cast<std::size_t>(depth) - 1];
+    const std::vector<double>& stage_price = sheet_.stage_price(depth);
+    const int reach = sheet_.reach(depth);
     for (int next_layer = p_ - k + 1; next_layer <= layers_ - k + 1; ++next_layer) {
       const double rest = cheapest_rest(k - 1, next_layer);
       if (rest == kInfinity) continue;
-      for (int layer = first_layer; layer <= std::min(last_layer, next_layer - 1); ++layer) {
+      for (int layer = std::max(first_layer, next_layer - reach); layer <= std::min(last_layer, next_layer - 1);
+           ++layer) {
         const double before = prefix(layer, k);
         const int range = menu_.ranges().of(layer, next_layer);
         ++work_;
         if (before + stage_price[static_cast<std::size_t>(range)] + rest > budget_) continue;
         work_ += ports_;
         for (int port = 0; port < ports_; ++port) {
-          const double own = sheet_.port_price_[static_cast<std::size_t>(port)];
+          const double own = sheet_.port_price(port);
           const double affordable = budget_ - before - own;
           if (rest > affordable) continue;
           for (const MenuOption& option : menu_.at(port, range, depth)) {
@@ -240,6 +220,7 @@ class Pricer::Table {
   void extend(int k, const Stage& stage, double own, double affordable, double rate) {
     Frontier& to = frontier(k, stage.layer, stage.port);
     const double time = stage.option.time;
+    const double own_parts = sums_ ? sums_->part(stage.option) : 0.0;
     for (int next_port = 0; next_port < ports_; ++next_port) {
       const Frontier& rest = frontier(k - 1, stage.next_layer, next_port);
       if (rest.empty()) continue;
@@ -250,6 +231,8 @@ class Pricer::Table {
         const Point& next = rest[i];
         if (next.price > affordable) break;  // ascending in price
         ++work_;
+        const double parts = own_parts + capped + next.parts;
+        if (too_dear(k, stage.layer, own + next.price, parts)) continue;
         const double after = 2.0 * link + next.sum;
         if (!fits(stage.option, k, after)) continue;
         double window = -kInfinity;
@@ -259,7 +242,7 @@ class Pricer::Table {
           // Below this it can no longer matter to the stage before.
           window = std::max(window, -2.0 * menu_.link_cap());
         }
-        add(to, {own + next.price, time + after, window, stage.option.variant, stage.next_layer,
+        add(to, {own + next.price, time + after, window, parts, stage.option.variant, stage.next_layer,
                  static_cast<std::int16_t>(next_port), static_cast<std::int32_t>(i)});
       }
     }
@@ -280,6 +263,7 @@ class Pricer::Table {
       if (known.sum > point.sum + merge_sum_ || known.window > point.window + merge_window_) return false;
       known.sum = std::min(known.sum, point.sum);
       known.window = std::min(known.window, point.window);
+      known.parts = std::min(known.parts, point.parts);
       return true;
     };
     // One point takes most of its neighbours: the last that took one is asked first.
@@ -298,12 +282,16 @@ class Pricer::Table {
       }
     }
     std::size_t kept = place;
+    Point added = point;
     for (std::size_t i = place; i < points.size(); ++i) {
-      if (points[i].sum >= point.sum && points[i].window >= point.window) continue;
-      points[kept++] = points[i];
+      if (points[i].sum >= point.sum && points[i].window >= point.window) {
+        added.parts = std::min(added.parts, points[i].parts);
+      } else {
+        points[kept++] = points[i];
+      }
     }
     points.resize(kept);
-    points.insert(points.begin() + static_cast<std::ptrdiff_t>(place), point);
+    points.insert(points.begin() + static_cast<std::ptrdiff_t>(place), added);
   }
 
   const Point* cheapest() {
@@ -328,7 +316,7 @@ class Pricer::Table {
         }
       }
       double& known = least_sums_[static_cast<std::size_t>(k)];
-      const double sound = least * (1.0 - kRound);
+      const double sound = least * (1.0 - kPriceRound);
       tighter = tighter || sound > known * (1.0 + 1e-3);
       known = std::max(known, sound);
     }
@@ -355,7 +343,7 @@ class Pricer::Table {
   }
 
   const StageMenu& menu_;
-  const Sheet& sheet_;
+  const PriceSheet& sheet_;
   int p_;
   int m_;
   double budget_;
@@ -367,13 +355,15 @@ class Pricer::Table {
   std::size_t last_merged_ = 0;  // of the frontier that points are being added to, or of another
   int best_port_ = 0;
   std::vector<std::vector<double>> prefixes_;
+  std::optional<SumBound> sums_;
+  std::vector<std::vector<double>> values_;  // [k][layer]
   std::vector<double> least_sums_;
   std::vector<Frontier> frontiers_;
   std::vector<int> splits_;
   std::int64_t work_ = 0;
 };
 
-Pricer::Priced Pricer::cheapest(const Sheet& sheet, int p, double budget) const {
+Pricer::Priced Pricer::cheapest(const PriceSheet& sheet, int p, double budget) const {
   return Table(*menu_, sheet, p, budget).run();
 }
 

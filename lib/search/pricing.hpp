@@ -3,15 +3,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "search/stage_menu.hpp"
+#include "search/price_sheet.hpp"
 
 namespace hpplan {
-
-/// What one device of each node group, and the right to one more pipeline, are worth in samples.
-struct Prices {
-  std::vector<double> device;
-  double pipeline = 0.0;
-};
 
 /// The cheapest pipelines of one micro-batch size that run m micro-batches within a time, at given prices
 /// (search-notes C.11). Nothing depends on how many devices the cluster has.
@@ -31,27 +25,10 @@ class Pricer {
   /// The menu must outlive the pricer. Safe to use from several threads.
   Pricer(const StageMenu& menu, int min_stages, int max_stages);
 
-  /// A first bound for one number of micro-batches: the least price over stages that fit on their own.
-  class Sheet {
-   public:
-    [[nodiscard]] int micro_batches() const { return micro_batches_; }
-    /// Number of stages of the deepest pipeline that may exist.
-    [[nodiscard]] int stages() const { return static_cast<int>(least_.size()); }
-    /// Least price of a pipeline of p stages; infinity if none exists.
-    [[nodiscard]] double least(int p) const { return least_[static_cast<std::size_t>(p - 1)]; }
-    [[nodiscard]] std::int64_t work() const { return work_; }
-
-   private:
-    friend class Pricer;
-    int micro_batches_ = 1;
-    double limit_ = 0.0;
-    Prices prices_;
-    std::vector<double> port_price_;
-    std::vector<std::vector<double>> stage_price_;  // [in flight - 1][range class]
-    std::vector<double> least_;                     // [p - 1]
-    std::int64_t work_ = 0;
-  };
-  [[nodiscard]] Sheet sheet(int micro_batches, double limit, const Prices& prices) const;
+  /// A first bound for one number of micro-batches.
+  [[nodiscard]] PriceSheet sheet(int micro_batches, double limit, const Prices& prices) const {
+    return {*menu_, min_stages_, max_stages_, micro_batches, limit, prices};
+  }
 
   struct Priced {
     double price = kInfinity;  // no pipeline of p stages is cheaper; infinity: none within the budget
@@ -59,7 +36,7 @@ class Pricer {
     std::int64_t work = 0;     // transitions
   };
   /// The cheapest relaxed pipeline of exactly p stages among those that cost at most `budget`.
-  [[nodiscard]] Priced cheapest(const Sheet& sheet, int p, double budget) const;
+  [[nodiscard]] Priced cheapest(const PriceSheet& sheet, int p, double budget) const;
 
  private:
   class Table;

@@ -53,6 +53,18 @@ StageMenu::StageMenu(SearchTables& tables, int micro_batch, PipelineCount pipeli
   }
   starts_.push_back(static_cast<std::uint32_t>(options_.size()));
 
+  for (int c = 0; c < ranges_->count(); ++c) {
+    for (int w = 1; w <= depth_; ++w) {
+      bool same = w > 1;
+      for (int p = 0; same && p < static_cast<int>(ports_.size()); ++p) {
+        const auto here = at(p, c, w);
+        const auto before = at(p, c, w - 1);
+        same = std::equal(here.begin(), here.end(), before.begin(), before.end());
+      }
+      same_.push_back(same ? 1 : 0);
+    }
+  }
+
   const std::vector<double>& links = tables.transfers(micro_batch);
   for (const int from : space_ports_) {
     for (const int to : space_ports_) {

@@ -15,6 +15,8 @@ struct MenuOption {
   double time = 0.0;  // F + B of one micro-batch, seconds
   double tail = 0.0;
   int variant = 0;  // of the stage table
+
+  friend bool operator==(const MenuOption&, const MenuOption&) = default;
 };
 
 /// The stage options of one micro-batch size, for pricing: for every usable port, range class and in-flight depth the
@@ -39,6 +41,11 @@ class StageMenu {
                              static_cast<std::size_t>(in_flight - 1);
     return {options_.data() + starts_[cell], options_.data() + starts_[cell + 1]};
   }
+  /// Whether a range class has the same options at this depth as at the one before, on every port.
+  [[nodiscard]] bool same_as_shallower(int range_class, int in_flight) const {
+    return in_flight > 1 && same_[static_cast<std::size_t>(range_class) * static_cast<std::size_t>(depth_) +
+                                  static_cast<std::size_t>(in_flight - 1)] != 0;
+  }
   /// Seconds of the boundary tensor over the best link; infinity forbids the neighbourhood.
   [[nodiscard]] double transfer(int from, int to) const {
     return transfers_[static_cast<std::size_t>(from) * ports_.size() + static_cast<std::size_t>(to)];
@@ -59,6 +66,7 @@ class StageMenu {
   std::vector<int> space_ports_;
   std::vector<std::uint32_t> starts_;
   std::vector<MenuOption> options_;
+  std::vector<char> same_;  // [range class][in flight - 1]
   std::vector<double> transfers_;
   double link_cap_ = 0.0;
   double least_tail_ = kInfinity;

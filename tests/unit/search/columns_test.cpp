@@ -94,6 +94,7 @@ TEST_CASE("the packing program's prices prove its value", "[search]") {
 
 TEST_CASE("no pipeline is cheaper than its price bound", "[search][property]") {
   int compared = 0;
+  int sharper = 0;
   for (std::uint64_t seed = 1; seed <= 250; ++seed) {
     const Inputs inputs = random_inputs(seed, {8, 2, 6, 64});
     Pieces pieces(inputs);
@@ -117,9 +118,12 @@ TEST_CASE("no pipeline is cheaper than its price bound", "[search][property]") {
         INFO("seed " << seed << ", b " << b << ", m " << m << ", p " << p << ": " << describe(inputs));
         const StageMenu menu(pieces.tables, b, {1, 1}, time);
         const Pricer pricer(menu, 1, pieces.space.max_stages);
-        const Pricer::Sheet sheet = pricer.sheet(m, time, prices);
+        PriceSheet sheet = pricer.sheet(m, time, prices);
+        const double plain = sheet.least(std::min(p, sheet.stages()));
+        sheet.sharpen(menu, kInfinity, PriceSheet::Sharpness::Slices);
         const double price = price_of(pieces, candidate, prices);
         REQUIRE(sheet.stages() >= p);
+        sharper += sheet.least(p) > plain * 1.01 ? 1 : 0;
         CHECK(sheet.least(p) <= price * (1.0 + 1e-9));
         const double priced = pricer.cheapest(sheet, p, price).price;
         CHECK(priced <= price * (1.0 + 1e-9));
@@ -128,6 +132,7 @@ TEST_CASE("no pipeline is cheaper than its price bound", "[search][property]") {
     }
   }
   CHECK(compared > 500);
+  CHECK(sharper > 100);
 }
 
 TEST_CASE("prices never prove a bound above the optimum, and find no plan below it", "[search][property]") {

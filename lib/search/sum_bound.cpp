@@ -1,0 +1,175 @@
+#include "search/sum_bound.hpp"
+
+#include <algorithm>
+
+namespace hpplan {
+
+namespace {
+
+/// Factor between multipliers that do not yet enclose the best one.
+constexpr double kMultiplierStep = 3.0;
+
+}  // namespace
+
+double most_sum(int micro_batches, int stages, double time, double link) {
+  const int m = micro_batches;
+  const int p = stages;
+  if (m > p) return (time + 4.0 * link) * p / (m + p - 1);
+  const double weight = (m - 1.0) / (2 * p - m + 1);
+  return (time + weight * (4.0 + 2.0 * (p - m + 1)) * link) / (1.0 + weight);
+}
+
+double most_sum_within(int micro_batches, int stages, double time, double link, double low, double high) {
+  const double by_average = 0.5 * (time + 4.0 * link - (micro_batches - 1 - stages) * low);
+  return std::min({most_sum(micro_batches, stages, time, link), stages * high, by_average});
+}
+
+SumBound::SumBound(const StageMenu& menu, const PriceSheet& sheet, int most_stages)
+    : menu_(&menu), sheet_(&sheet), most_stages_(most_stages), m_(sheet.micro_batches()),
+      limit_(sheet.limit() * (1.0 + kPriceRound)), tail_weight_(1.0 / (m_ + most_stages - 1)) {
+  const int ports = static_cast<int>(menu.ports().size());
+  const auto least_link = [&](auto link) {
+    double least = menu.link_cap();
+    for (int other = 0; other < ports; ++other) least = std::min(least, link(other));
+    return least;
+  };
+  for (int port = 0; port < ports; ++port) {
+    in_.push_back(least_link([&](int from) { return menu.transfer(from, port); }));
+    out_.push_back(least_link([&](int to) { return menu.transfer(port, to); }));
+  }
+}
+
+void SumBound::set_multiplier(double multiplier) {
+  multiplier_ = multiplier;
+  stages_.clear();
+}
+
+void SumBound::limit_stages(double time) {
+  most_stage_ = time * (1.0 + kPriceRound);
+  stages_.clear();
+}
+
+SumBound::Cost SumBound::cheapest_stage(int range_class, int in_flight) {
+  const LayerRange range = menu_->ranges().example(range_class);
+  const bool first = range.first == 0;
+  const bool last = range.last == menu_->layers();
+  Cost best;
+  for (std::size_t port = 0; port < in_.size(); ++port) {
+    const double price = sheet_->port_price(static_cast<int>(port));
+    // Both ends of a link pay half of the two ways over it.
+    const double links = (first ? 0.0 : in_[port]) + (last ? 0.0 : out_[port]);
+    const auto options = menu_->at(static_cast<int>(port), range_class, in_flight);
+    work_ += static_cast<std::int64_t>(options.size());
+    for (const MenuOption& option : options) {
+      if (m_ * option.time + option.tail > limit_ || option.time > most_stage_) continue;
+      const double sum = part(option) + links;
+      if (price + multiplier_ * sum < best.value) best = {price + multiplier_ * sum, sum};
+    }
+  }
+  return best;
+}
+
+const std::vector<SumBound::Cost>& SumBound::stages(int in_flight) {
+  while (static_cast<int>(stages_.size()) < in_flight) {
+    const int depth = static_cast<int>(stages_.size()) + 1;
+    const std::vector<double>& plain = sheet_->stage_price(depth);
+    std::vector<Cost> costs(plain.size());
+    for (std::size_t c = 0; c < plain.size(); ++c) {
+      if (plain[c] == kInfinity) continue;
+      const bool same = menu_->same_as_shallower(static_cast<int>(c), depth);
+      costs[c] = same ? stages_.back()[c] : cheapest_stage(static_cast<int>(c), depth);
+    }
+    stages_.push_back(std::move(costs));
+  }
+  return stages_[static_cast<std::size_t>(in_flight) - 1];
+}
+
+/// [p - 1]: least cost of a pipeline of p stages.
+std::vector<SumBound::Cost> SumBound::pipelines() {
+  const int layers = menu_->layers();
+  std::vector<Cost> least;
+  std::vector<Cost> rest(static_cast<std::size_t>(layers) + 1);  // [layer]: of the last k stages
+  rest[static_cast<std::size_t>(layers)] = {sheet_->prices().pipeline, 0.0};
+  for (int k = 1; k <= most_stages_; ++k) {
+    const int in_flight = std::min({k, m_, menu_->depth()});
+    const std::vector<Cost>& stage = stages(in_flight);
+    const int reach = sheet_->reach(in_flight);
+    std::vector<Cost> next(rest.size());
+    for (int layer = 0; layer < layers; ++layer) {
+      Cost best;
+      const int furthest = std::min(layers, layer + reach);
+      for (int end = layer + 1; end <= furthest; ++end) {
+        const Cost& after = rest[static_cast<std::size_t>(end)];
+        const Cost& own = stage[static_cast<std::size_t>(menu_->ranges().of(layer, end))];
+        if (after.value + own.value < best.value) best = {after.value + own.value, after.sum + own.sum};
+      }
+      next[static_cast<std::size_t>(layer)] = best;
+    }
+    work_ += range_steps(layers, reach);
+    least.push_back(next[0]);
+    rest = std::move(next);
+  }
+  return least;
+}
+
+namespace {
+
+/// What is known of the multiplier of one number of stages: too small at one end, large enough at the other.
+struct MultiplierEnds {
+  double low = 0.0;
+  double high = kInfinity;
+  SumBound::Cost at_low;
+  SumBound::Cost at_high;
+
+  [[nodiscard]] bool open() const { return high > low * (1.0 + 1e-3); }
+
+  /// The multiplier to try next.
+  [[nodiscard]] double next(double guess) const {
+    if (low == 0.0 && high == kInfinity) return guess;
+    if (high == kInfinity) return low * kMultiplierStep;
+    if (low == 0.0) return high / kMultiplierStep;
+    // Where the lines of both ends meet: no multiplier between them gives more than that.
+    const double low_price = at_low.value - low * at_low.sum;
+    const double high_price = at_high.value - high * at_high.sum;
+    const double meet = (high_price - low_price) / (at_low.sum - at_high.sum);
+    return meet > low && meet < high ? meet : 0.5 * (low + high);
+  }
+
+  void note(double multiplier, const SumBound::Cost& cost, double most) {
+    if (cost.value == kInfinity || cost.sum <= most) {
+      if (multiplier >= high) return;
+      high = multiplier;
+      at_high = cost;
+    } else if (multiplier > low) {
+      low = multiplier;
+      at_low = cost;
+    }
+  }
+};
+
+}  // namespace
+
+void SumBound::raise(const std::vector<double>& sums, double dear, int multipliers, std::vector<double>& least,
+                     std::vector<double>& best_multipliers) {
+  std::vector<MultiplierEnds> ends(sums.size());
+  for (; multipliers > 0; --multipliers) {
+    std::size_t p = sums.size();
+    for (std::size_t k = 0; k < sums.size(); ++k) {
+      if (least[k] > dear || !ends[k].open()) continue;
+      if (p == sums.size() || least[k] < least[p]) p = k;
+    }
+    if (p == sums.size()) return;
+    set_multiplier(ends[p].next(best_multipliers[p] > 0.0 ? best_multipliers[p] : least[p] / sums[p]));
+    const std::vector<Cost> costs = pipelines();
+    for (std::size_t k = 0; k < sums.size(); ++k) {
+      const double value = costs[k].value - multiplier_ * sums[k];
+      if (value > least[k]) {
+        least[k] = value;
+        best_multipliers[k] = multiplier_;
+      }
+      ends[k].note(multiplier_, costs[k], sums[k]);
+    }
+  }
+}
+
+}  // namespace hpplan
