@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <string_view>
 
 #include "base/text.hpp"
 #include "io/detail/model_builder.hpp"
@@ -48,7 +49,7 @@ struct HfConfig {
     return value.kind() == ValueKind::Null ? map.optional(std::string("(no ") + key + ")") : value;
   }
   [[nodiscard]] int required(const char* key, int max = kMaxWidth) const { return map.required(key).count(1, max); }
-  void note(std::string text) { result.notes.push_back(std::move(text)); }
+  void note(std::string_view text) { result.notes.emplace_back(text); }
 };
 
 std::string known_types() {

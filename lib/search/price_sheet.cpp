@@ -29,15 +29,18 @@ PriceSheet::PriceSheet(const StageMenu& menu, int min_stages, int max_stages, in
   const int layers = menu.layers();
   std::vector<double> rest(static_cast<std::size_t>(layers) + 1, kInfinity);  // [layer]: of the last k stages
   rest[static_cast<std::size_t>(layers)] = prices.pipeline;
-  for (int k = 1; k <= max_stages; ++k) {
+  int widest = 0;  // most layers of any of the last k stages
+  for (int k = 1; k <= std::min(max_stages, layers); ++k) {
     const int in_flight = std::min({k, micro_batches, menu.depth()});
     if (static_cast<int>(stage_price_.size()) < in_flight) price_stages(menu, ports, in_flight);
     const std::vector<double>& stage = stage_price(in_flight);
     std::vector<double> next(rest.size(), kInfinity);
     bool any = false;
-    for (int layer = 0; layer < layers; ++layer) {
+    widest = std::max(widest, reach(in_flight));
+    const int nearest = std::max(0, layers - k * widest);
+    for (int layer = nearest; layer <= layers - k; ++layer) {
       double best = kInfinity;
-      const int furthest = std::min(layers, layer + reach(in_flight));
+      const int furthest = std::min(layers - k + 1, layer + reach(in_flight));
       for (int end = layer + 1; end <= furthest; ++end) {
         best = std::min(
             best, rest[static_cast<std::size_t>(end)] + stage[static_cast<std::size_t>(menu.ranges().of(layer, end))]);
@@ -45,7 +48,7 @@ PriceSheet::PriceSheet(const StageMenu& menu, int min_stages, int max_stages, in
       next[static_cast<std::size_t>(layer)] = best;
       any = any || best < kInfinity;
     }
-    work_ += range_steps(layers, reach(in_flight));
+    work_ += range_steps(layers - k + 1 - nearest, reach(in_flight));
     if (!any) break;
     least_.push_back(k >= min_stages ? next[0] : kInfinity);
     rest = std::move(next);

@@ -16,10 +16,10 @@ struct Prices {
 /// Comparisons of prices and times that drop something allow for rounding: a bound must never exceed the truth.
 inline constexpr double kPriceRound = 1e-9;
 
-/// Work of a look at all ranges of up to `reach` of so many layers, in transitions: such a look is some four times
-/// quicker than a transition each.
-[[nodiscard]] constexpr std::int64_t range_steps(int layers, int reach) {
-  return (static_cast<std::int64_t>(layers) * reach - static_cast<std::int64_t>(reach) * reach / 2) / 4;
+/// Work of a look at the ranges of up to `reach` layers that start in so many places, in transitions: such a look is
+/// some four times quicker than a transition each.
+[[nodiscard]] constexpr std::int64_t range_steps(int starts, int reach) {
+  return static_cast<std::int64_t>(starts) * reach / 4 + 1;
 }
 
 class SumBound;

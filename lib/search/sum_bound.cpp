@@ -90,14 +90,18 @@ std::vector<SumBound::Cost> SumBound::pipelines() {
   std::vector<Cost> least;
   std::vector<Cost> rest(static_cast<std::size_t>(layers) + 1);  // [layer]: of the last k stages
   rest[static_cast<std::size_t>(layers)] = {sheet_->prices().pipeline, 0.0};
+  int widest = 0;  // most layers of any of the last k stages
   for (int k = 1; k <= most_stages_; ++k) {
     const int in_flight = std::min({k, m_, menu_->depth()});
     const std::vector<Cost>& stage = stages(in_flight);
     const int reach = sheet_->reach(in_flight);
+    widest = std::max(widest, reach);
     std::vector<Cost> next(rest.size());
-    for (int layer = 0; layer < layers; ++layer) {
+    // k stages hold at least k layers, and no more than they can.
+    const int nearest = std::max(0, layers - k * widest);
+    for (int layer = nearest; layer <= layers - k; ++layer) {
       Cost best;
-      const int furthest = std::min(layers, layer + reach);
+      const int furthest = std::min(layers - k + 1, layer + reach);
       for (int end = layer + 1; end <= furthest; ++end) {
         const Cost& after = rest[static_cast<std::size_t>(end)];
         const Cost& own = stage[static_cast<std::size_t>(menu_->ranges().of(layer, end))];
@@ -105,7 +109,7 @@ std::vector<SumBound::Cost> SumBound::pipelines() {
       }
       next[static_cast<std::size_t>(layer)] = best;
     }
-    work_ += range_steps(layers, reach);
+    work_ += range_steps(layers - k + 1 - nearest, reach);
     least.push_back(next[0]);
     rest = std::move(next);
   }
