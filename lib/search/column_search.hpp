@@ -15,6 +15,11 @@ namespace hpplan {
 /// The global problem with prices instead of resource vectors (search-notes C.11): pipelines are columns of a packing
 /// problem over the devices of every node group, and its linear relaxation bounds the samples that any plan finishes by
 /// a time. Work does not grow with the number of devices, only with the number of ports.
+///
+/// The columns are cut into cells by micro-batch size, numbers of stages and of micro-batches. A sheet bounds the cells
+/// of all numbers of stages at once; where cells are still worth their price it is made sharper, if that is cheaper
+/// than what follows: a cell is halved while it is wide, and priced by a DP in the end. Prices start where the sheets
+/// bound best, and follow the packing of what was found.
 class ColumnSearch {
  public:
   /// Plans with `pipelines` pipelines; nothing slower than `limit` is of interest, now or later.

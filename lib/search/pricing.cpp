@@ -32,7 +32,7 @@ class Pricer::Table {
         layers_(menu.layers()), ports_(static_cast<int>(menu.ports().size())),
         limit_(sheet.limit() * (1.0 + kPriceRound)) {
     least_sums_.assign(static_cast<std::size_t>(p_) + 1, 0.0);
-    price_prefixes();
+    prefixes_ = least_before(0.0, [&](int depth) -> const std::vector<double>& { return sheet_.stage_price(depth); });
     const double multiplier = sheet.multiplier(p);
     if (multiplier > 0.0) value_prefixes(multiplier);
   }
@@ -84,48 +84,38 @@ class Pricer::Table {
   }
   [[nodiscard]] int in_flight(int k) const { return std::min({k, m_, menu_.depth()}); }
 
-  void price_prefixes() {
-    prefixes_.assign(static_cast<std::size_t>(p_) + 1,
-                     std::vector<double>(static_cast<std::size_t>(layers_) + 1, kInfinity));
-    prefixes_[static_cast<std::size_t>(p_)][0] = 0.0;
+  /// [k][layer]: least cost of the first p - k stages when they hold the layers before `layer`; `none` for no stage.
+  /// stage_costs gives the costs of stages by range class for an in-flight depth.
+  template <typename StageCosts>
+  [[nodiscard]] std::vector<std::vector<double>> least_before(double none, StageCosts stage_costs) {
+    std::vector<std::vector<double>> least(static_cast<std::size_t>(p_) + 1,
+                                           std::vector<double>(static_cast<std::size_t>(layers_) + 1, kInfinity));
+    least[static_cast<std::size_t>(p_)][0] = none;
     for (int k = p_ - 1; k >= 1; --k) {
-      const std::vector<double>& stage = sheet_.stage_price(in_flight(k + 1));
+      const std::vector<double>& stage = stage_costs(in_flight(k + 1));
       const int reach = sheet_.reach(in_flight(k + 1));
       for (int layer = 1; layer < layers_; ++layer) {
-        double best = kInfinity;
+        double& best = least[static_cast<std::size_t>(k)][static_cast<std::size_t>(layer)];
         for (int first = std::max(0, layer - reach); first < layer; ++first) {
-          const double before = prefixes_[static_cast<std::size_t>(k) + 1][static_cast<std::size_t>(first)];
+          const double before = least[static_cast<std::size_t>(k) + 1][static_cast<std::size_t>(first)];
           if (before == kInfinity) continue;
           best = std::min(best, before + stage[static_cast<std::size_t>(menu_.ranges().of(first, layer))]);
         }
-        prefixes_[static_cast<std::size_t>(k)][static_cast<std::size_t>(layer)] = best;
       }
       work_ += range_steps(layers_, reach);
     }
+    return least;
   }
 
-  /// Least value of the first p - k stages with the multiplier, when they hold the layers before `layer`.
   void value_prefixes(double multiplier) {
     sums_.emplace(menu_, sheet_, p_);
     sums_->set_multiplier(multiplier);
-    values_.assign(static_cast<std::size_t>(p_) + 1,
-                   std::vector<double>(static_cast<std::size_t>(layers_) + 1, kInfinity));
-    const double most = multiplier * sums_->most(p_);
-    values_[static_cast<std::size_t>(p_)][0] = -most;
-    for (int k = p_ - 1; k >= 1; --k) {
-      const std::vector<SumBound::Cost>& stage = sums_->stages(in_flight(k + 1));
-      const int reach = sheet_.reach(in_flight(k + 1));
-      for (int layer = 1; layer < layers_; ++layer) {
-        double best = kInfinity;
-        for (int first = std::max(0, layer - reach); first < layer; ++first) {
-          const double before = values_[static_cast<std::size_t>(k) + 1][static_cast<std::size_t>(first)];
-          if (before == kInfinity) continue;
-          best = std::min(best, before + stage[static_cast<std::size_t>(menu_.ranges().of(first, layer))].value);
-        }
-        values_[static_cast<std::size_t>(k)][static_cast<std::size_t>(layer)] = best;
-      }
-      work_ += range_steps(layers_, reach);
-    }
+    std::vector<double> costs;
+    values_ = least_before(-multiplier * sums_->most(p_), [&](int depth) -> const std::vector<double>& {
+      costs.clear();
+      for (const SumBound::Cost& cost : sums_->stages(depth)) costs.push_back(cost.value);
+      return costs;
+    });
     work_ += sums_->work();
   }
   /// Whether k stages from `layer` on at this price, with these parts of the sum, leave no pipeline within the budget.
@@ -354,9 +344,9 @@ class Pricer::Table {
   double merge_window_ = 0.0;
   std::size_t last_merged_ = 0;  // of the frontier that points are being added to, or of another
   int best_port_ = 0;
-  std::vector<std::vector<double>> prefixes_;
+  std::vector<std::vector<double>> prefixes_;  // prices of the first p - k stages
   std::optional<SumBound> sums_;
-  std::vector<std::vector<double>> values_;  // [k][layer]
+  std::vector<std::vector<double>> values_;  // the same with the multiplier on their sum, less the most it may be
   std::vector<double> least_sums_;
   std::vector<Frontier> frontiers_;
   std::vector<int> splits_;
