@@ -372,8 +372,7 @@ std::vector<Candidate> Branch::candidates(const std::vector<RelaxedPipeline>& pi
     const std::vector<ChainStage> chain = known.trace(pipeline.vector);
     for (std::size_t s = 0; s < chain.size(); ++s) {
       const int range = tables_->ranges().of(chain[s].layers.first, chain[s].layers.last);
-      const int in_flight =
-          std::min({pipeline.micro_batches, static_cast<int>(chain.size() - s), stages.max_in_flight()});
+      const int in_flight = stages.in_flight(chain.size() - s, pipeline.micro_batches);
       double least = kInfinity;
       Split split;
       for (int v = stages.first_variant(chain[s].port); v < stages.first_variant(chain[s].port + 1); ++v) {

@@ -54,7 +54,7 @@ double PipelineTimer::time(int micro_batches) {
   std::vector<StageTime> stages;
   double time = 0.0;
   for (std::size_t s = 0; s < variants_.size(); ++s) {
-    const int in_flight = std::min({micro_batches, static_cast<int>(variants_.size() - s), table_->max_in_flight()});
+    const int in_flight = table_->in_flight(variants_.size() - s, micro_batches);
     const double backward = table_->backward(variants_[s], classes_[s], in_flight);
     if (backward == kInfinity) time = kInfinity;
     stages.push_back({Seconds{table_->forward(variants_[s], classes_[s])},

@@ -141,7 +141,7 @@ class Closure {
       return;
     }
     const int range = tables_.ranges().of(chain[s].layers.first, chain[s].layers.last);
-    const int in_flight = std::min({micro_batches, static_cast<int>(chain.size() - s), stages.max_in_flight()});
+    const int in_flight = stages.in_flight(chain.size() - s, micro_batches);
     for (int v = stages.first_variant(chain[s].port); v < stages.first_variant(chain[s].port + 1); ++v) {
       const double own = micro_batches * stages.time(v, range, in_flight) + stages.optimizer(v, range);
       if (!(own < limit())) continue;

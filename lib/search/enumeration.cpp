@@ -303,7 +303,7 @@ class Walk {
   void add_stage_on(int port, const StageTable& table, const Rest& rest, Candidate& candidate, double tail,
                     std::vector<Column>& list) {
     const int layers = problem_.model.layer_count();
-    const int in_flight = std::min({rest.stages, rest.micro_batches, table.max_in_flight()});
+    const int in_flight = table.in_flight(static_cast<std::size_t>(rest.stages), rest.micro_batches);
     const int after = rest.vector - space_.step(port);
     const Rates& rates = rates_of(candidate.micro_batch);
     const int first_end = rest.stages == 1 ? layers : rest.layer + 1;

@@ -40,8 +40,7 @@ class LayerCutter {
     return stage + 1 < cuts.size() ? cuts[stage + 1] : ranges_.layers();
   }
   [[nodiscard]] double time(std::size_t stage, int first, int last) const {
-    const int in_flight =
-        std::min({micro_batches_, static_cast<int>(variants_.size() - stage), stages_.max_in_flight()});
+    const int in_flight = stages_.in_flight(variants_.size() - stage, micro_batches_);
     return stages_.time(variants_[stage], ranges_.of(first, last), in_flight);
   }
 

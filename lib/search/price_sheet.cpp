@@ -31,7 +31,7 @@ PriceSheet::PriceSheet(const StageMenu& menu, int min_stages, int max_stages, in
   rest[static_cast<std::size_t>(layers)] = prices.pipeline;
   int widest = 0;  // most layers of any of the last k stages
   for (int k = 1; k <= std::min(max_stages, layers); ++k) {
-    const int in_flight = std::min({k, micro_batches, menu.depth()});
+    const int in_flight = menu.in_flight(k, micro_batches);
     if (static_cast<int>(stage_price_.size()) < in_flight) price_stages(menu, ports, in_flight);
     const std::vector<double>& stage = stage_price(in_flight);
     std::vector<double> next(rest.size(), kInfinity);

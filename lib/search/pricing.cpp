@@ -82,7 +82,7 @@ class Pricer::Table {
   [[nodiscard]] double prefix(int layer, int k) const {
     return prefixes_[static_cast<std::size_t>(k)][static_cast<std::size_t>(layer)];
   }
-  [[nodiscard]] int in_flight(int k) const { return std::min({k, m_, menu_.depth()}); }
+  [[nodiscard]] int in_flight(int k) const { return menu_.in_flight(k, m_); }
 
   /// [k][layer]: least cost of the first p - k stages when they hold the layers before `layer`; `none` for no stage.
   /// stage_costs gives the costs of stages by range class for an in-flight depth.

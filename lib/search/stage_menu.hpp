@@ -32,8 +32,10 @@ class StageMenu {
   /// Usable ports; `port` below is a place in this list.
   [[nodiscard]] const std::vector<Port>& ports() const { return ports_; }
   [[nodiscard]] int space_port(int port) const { return space_ports_[static_cast<std::size_t>(port)]; }
-  /// Deepest pipeline that has options at all; in-flight depths are capped by it.
-  [[nodiscard]] int depth() const { return depth_; }
+  /// Micro-batches in flight on a stage with so many stages from it on, itself included.
+  [[nodiscard]] int in_flight(int stages_left, int micro_batches) const {
+    return stages_->in_flight(static_cast<std::size_t>(stages_left), micro_batches);
+  }
   [[nodiscard]] std::span<const MenuOption> at(int port, int range_class, int in_flight) const {
     const std::size_t cell = (static_cast<std::size_t>(port) * static_cast<std::size_t>(ranges_->count()) +
                               static_cast<std::size_t>(range_class)) *

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -92,6 +93,10 @@ class StageTable {
 
   [[nodiscard]] int micro_batch() const { return micro_batch_; }
   [[nodiscard]] int max_in_flight() const { return max_in_flight_; }
+  /// Micro-batches in flight on a stage with so many stages from it on, itself included (1F1B, problem.md 5).
+  [[nodiscard]] int in_flight(std::size_t stages_left, int micro_batches) const {
+    return std::min({micro_batches, static_cast<int>(stages_left), max_in_flight_});
+  }
   [[nodiscard]] const std::vector<Variant>& variants() const { return variants_; }
   /// Variants of a port are consecutive: [first_variant(port), first_variant(port + 1)).
   [[nodiscard]] int first_variant(int port) const { return first_variant_[static_cast<std::size_t>(port)]; }

@@ -92,7 +92,7 @@ std::vector<SumBound::Cost> SumBound::pipelines() {
   rest[static_cast<std::size_t>(layers)] = {sheet_->prices().pipeline, 0.0};
   int widest = 0;  // most layers of any of the last k stages
   for (int k = 1; k <= most_stages_; ++k) {
-    const int in_flight = std::min({k, m_, menu_->depth()});
+    const int in_flight = menu_->in_flight(k, m_);
     const std::vector<Cost>& stage = stages(in_flight);
     const int reach = sheet_->reach(in_flight);
     widest = std::max(widest, reach);
