@@ -57,6 +57,8 @@ constexpr double kNearBest = 1.05;
 constexpr double kTwins = 2e-4;
 /// Micro-batches times stages that a random walk from the best plan may simulate.
 constexpr std::int64_t kAnnealWork = 10'000'000;
+/// Tenths of the budget that the prices may use.
+constexpr std::int64_t kColumnTenths = 6;
 /// Pipelines of plans of simple shape start the prices where the plan is within this factor of the best of them.
 constexpr double kFirstColumns = 1.4;
 
@@ -531,7 +533,7 @@ void improve_by_columns(SearchTables& tables, const SearchOptions& options, Know
   input.seeds.insert(input.seeds.end(), known.simple.begin(), known.simple.end());
   input.threads = options.threads;
   input.tolerance = problem.job.tolerance;
-  input.budget = options.proof_budget;
+  input.budget = options.proof_budget / 10 * kColumnTenths;
   input.progress = [&](double bound) {
     if (options.progress) options.progress({known.time, bound, known.report.transitions});
   };

@@ -90,8 +90,8 @@ struct SearchResult {
 /// Work: a pipeline table costs O(stages * layers^2 * ports^2 * splits * vectors), a price O(stages * layers^2 *
 /// ports^2 * splits * frontier), its bounds O(stages * layers^2 + stages * layers * ports * splits). The tables of the
 /// whole space stop at `proof_budget`, which grows by the work that ends branches for good, to four times itself at
-/// most; those of coarser spaces stop at a part of it and the prices at as much again, the climb and the choice among
-/// equal plans at counts of their own. Beyond that the counted work does not grow with the cluster.
+/// most; those of coarser spaces and the prices stop at parts of it, the climb and the choice among equal plans at
+/// counts of their own. Beyond that the counted work does not grow with the cluster.
 [[nodiscard]] SearchResult find_plan(const Problem& problem, const SearchOptions& options);
 
 }  // namespace hpplan

@@ -8,6 +8,8 @@ namespace {
 
 /// Factor between multipliers that do not yet enclose the best one.
 constexpr double kMultiplierStep = 3.0;
+/// Ways to run a stage that are looked at in the time of a transition.
+constexpr std::int64_t kChoicesPerStep = 4;
 
 }  // namespace
 
@@ -49,11 +51,21 @@ void SumBound::limit_stages(double time) {
   stages_.clear();
 }
 
-SumBound::Cost SumBound::cheapest_stage(int range_class, int in_flight) {
+SumBound::Choices SumBound::choices_of(int range_class, int in_flight) {
   const LayerRange range = menu_->ranges().example(range_class);
   const bool first = range.first == 0;
   const bool last = range.last == menu_->layers();
-  Cost best;
+  const std::size_t begin = choices_.size();
+  const auto add = [&](const Choice& choice) {
+    const auto beats = [](const Choice& a, const Choice& b) {
+      return a.price <= b.price && a.sum <= b.sum && a.time <= b.time;
+    };
+    const auto known = choices_.begin() + static_cast<std::ptrdiff_t>(begin);
+    if (std::any_of(known, choices_.end(), [&](const Choice& other) { return beats(other, choice); })) return;
+    choices_.erase(std::remove_if(known, choices_.end(), [&](const Choice& other) { return beats(choice, other); }),
+                   choices_.end());
+    choices_.push_back(choice);
+  };
   for (std::size_t port = 0; port < in_.size(); ++port) {
     const double price = sheet_->port_price(static_cast<int>(port));
     // Both ends of a link pay half of the two ways over it.
@@ -61,24 +73,45 @@ SumBound::Cost SumBound::cheapest_stage(int range_class, int in_flight) {
     const auto options = menu_->at(static_cast<int>(port), range_class, in_flight);
     work_ += static_cast<std::int64_t>(options.size());
     for (const MenuOption& option : options) {
-      if (m_ * option.time + option.tail > limit_ || option.time > most_stage_) continue;
-      const double sum = part(option) + links;
-      if (price + multiplier_ * sum < best.value) best = {price + multiplier_ * sum, sum};
+      if (m_ * option.time + option.tail <= limit_) add({price, part(option) + links, option.time});
     }
   }
+  return {begin, choices_.size()};
+}
+
+void SumBound::add_choices(int in_flight) {
+  const std::vector<double>& plain = sheet_->stage_price(in_flight);
+  std::vector<Choices> places(plain.size());
+  for (std::size_t c = 0; c < plain.size(); ++c) {
+    if (plain[c] == kInfinity) continue;
+    const bool same = menu_->same_as_shallower(static_cast<int>(c), in_flight);
+    places[c] = same ? places_.back()[c] : choices_of(static_cast<int>(c), in_flight);
+  }
+  places_.push_back(std::move(places));
+}
+
+SumBound::Cost SumBound::cheapest_stage(const Choices& choices) {
+  Cost best;
+  for (std::size_t i = choices.first; i < choices.last; ++i) {
+    const Choice& choice = choices_[i];
+    const double value = choice.price + multiplier_ * choice.sum;
+    if (value < best.value && choice.time <= most_stage_) best = {value, choice.sum};
+  }
+  work_ += static_cast<std::int64_t>(choices.last - choices.first) / kChoicesPerStep;
   return best;
 }
 
 const std::vector<SumBound::Cost>& SumBound::stages(int in_flight) {
+  while (static_cast<int>(places_.size()) < in_flight) add_choices(static_cast<int>(places_.size()) + 1);
   while (static_cast<int>(stages_.size()) < in_flight) {
+    const std::vector<Choices>& places = places_[stages_.size()];
     const int depth = static_cast<int>(stages_.size()) + 1;
-    const std::vector<double>& plain = sheet_->stage_price(depth);
-    std::vector<Cost> costs(plain.size());
-    for (std::size_t c = 0; c < plain.size(); ++c) {
-      if (plain[c] == kInfinity) continue;
+    std::vector<Cost> costs(places.size());
+    for (std::size_t c = 0; c < places.size(); ++c) {
       const bool same = menu_->same_as_shallower(static_cast<int>(c), depth);
-      costs[c] = same ? stages_.back()[c] : cheapest_stage(static_cast<int>(c), depth);
+      costs[c] = same ? stages_.back()[c] : cheapest_stage(places[c]);
     }
+    work_ += static_cast<std::int64_t>(places.size()) / kChoicesPerStep;
     stages_.push_back(std::move(costs));
   }
   return stages_[static_cast<std::size_t>(in_flight) - 1];

@@ -60,7 +60,20 @@ class SumBound {
   [[nodiscard]] std::int64_t work() const { return work_; }
 
  private:
-  [[nodiscard]] Cost cheapest_stage(int range_class, int in_flight);
+  /// One way to run a stage that fits; all in the units above.
+  struct Choice {
+    double price = 0.0;
+    double sum = 0.0;
+    double time = 0.0;
+  };
+  /// A range of choices_.
+  struct Choices {
+    std::size_t first = 0;
+    std::size_t last = 0;
+  };
+  void add_choices(int in_flight);
+  [[nodiscard]] Choices choices_of(int range_class, int in_flight);
+  [[nodiscard]] Cost cheapest_stage(const Choices& choices);
   [[nodiscard]] std::vector<Cost> pipelines();
 
   const StageMenu* menu_;
@@ -73,7 +86,9 @@ class SumBound {
   std::vector<double> out_;
   double multiplier_ = 0.0;
   double most_stage_ = kInfinity;
-  std::vector<std::vector<Cost>> stages_;  // [in flight - 1][range class]
+  std::vector<Choice> choices_;               // those that no other beats in price, sum and time
+  std::vector<std::vector<Choices>> places_;  // [in flight - 1][range class]
+  std::vector<std::vector<Cost>> stages_;     // [in flight - 1][range class]
   std::int64_t work_ = 0;
 };
 
