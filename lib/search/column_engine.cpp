@@ -15,7 +15,7 @@ constexpr double kClose = 2e-3;
 /// Steps of a bound: they double until one is too much work.
 constexpr double kFirstStep = 0.06;
 /// It is given up when a target this close above its bound is too much work.
-constexpr double kCloseToHard = 1.5e-2;
+constexpr double kCloseToHard = 7e-3;
 /// Prices are for halfway between the bound and this many times it, or the incumbent.
 constexpr double kFarthest = 2.0;
 /// Part of the budget that one step may use.
