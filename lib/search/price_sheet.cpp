@@ -107,7 +107,7 @@ void PriceSheet::slice(double dear, SumBound& bound) {
   for (int slice = 0; slice <= kSlices; ++slice) {
     const double high = slice == kSlices ? kInfinity : bottom + (top - bottom) * slice / (kSlices - 1);
     std::vector<double> sums;
-    for (int p = 1; p <= most; ++p) sums.push_back(bound.most_within(p, low, high));
+    for (int p = 1; p <= most; ++p) sums.push_back(bound.most_above(p, low));
     std::vector<double> least(least_.begin(), least_.begin() + most);
     std::vector<double> multipliers(multipliers_.begin(), multipliers_.begin() + most);
     bound.limit_stages(high);

@@ -21,9 +21,9 @@ double most_sum(int micro_batches, int stages, double time, double link) {
   return (time + weight * (4.0 + 2.0 * (p - m + 1)) * link) / (1.0 + weight);
 }
 
-double most_sum_within(int micro_batches, int stages, double time, double link, double low, double high) {
-  const double by_average = 0.5 * (time + 4.0 * link - (micro_batches - 1 - stages) * low);
-  return std::min({most_sum(micro_batches, stages, time, link), stages * high, by_average});
+double most_sum_above(int micro_batches, int stages, double time, double link, double average) {
+  const double by_average = 0.5 * (time + 4.0 * link - (micro_batches - 1 - stages) * average);
+  return std::min(most_sum(micro_batches, stages, time, link), by_average);
 }
 
 SumBound::SumBound(const StageMenu& menu, const PriceSheet& sheet, int most_stages)

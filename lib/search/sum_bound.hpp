@@ -10,8 +10,8 @@ namespace hpplan {
 /// The most that the sum S of a pipeline of p stages can be that runs m micro-batches within `time` over links of at
 /// most `link`; all in seconds. See SumBound.
 [[nodiscard]] double most_sum(int micro_batches, int stages, double time, double link);
-/// The same where m > p and the largest window average is in [low, high).
-[[nodiscard]] double most_sum_within(int micro_batches, int stages, double time, double link, double low, double high);
+/// The same where m > p and the largest window average is at least `average`.
+[[nodiscard]] double most_sum_above(int micro_batches, int stages, double time, double link, double average);
 
 /// Prices of pipelines by the sum of all their stages (Lagrange): the sum S = sum of stage times + 2 sum of links of a
 /// pipeline within a time is limited, so for any multiplier mu >= 0 a pipeline costs at least
@@ -32,11 +32,12 @@ class SumBound {
   SumBound(const StageMenu& menu, const PriceSheet& sheet, int most_stages);
 
   [[nodiscard]] double most(int p) const { return most_sum(m_, p, limit_ - menu_->least_tail(), menu_->link_cap()); }
-  [[nodiscard]] double most_within(int p, double low, double high) const {
-    return most_sum_within(m_, p, limit_ - menu_->least_tail(), menu_->link_cap(), low, high);
+  [[nodiscard]] double most_above(int p, double average) const {
+    return most_sum_above(m_, p, limit_ - menu_->least_tail(), menu_->link_cap(), average);
   }
 
-  /// A stage's part of the sum, without links. The tail of a plan is no less than the mean of its stages' tails.
+  /// A stage's part of the sum, without links. The tail of a plan is no less than the mean of its stages' tails, and
+  /// either limit of the sum falls by at least 1 / (m + p - 1) of what the tails are longer together.
   [[nodiscard]] double part(const MenuOption& option) const {
     return option.time + tail_weight_ * (option.tail - menu_->least_tail());
   }
