@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <tuple>
 
 #include "base/for_each_index.hpp"
@@ -66,6 +67,12 @@ ColumnSearch::ColumnSearch(SearchTables& tables, PipelineCount pipelines, double
   for (double& price : center_.device) price = std::max(price, 1e-12);
 }
 
+/// Work on sheets that the threads shared.
+void ColumnSearch::count(const std::vector<std::int64_t>& parts) {
+  tables_->share().add(parts);
+  transitions_ = std::accumulate(parts.begin(), parts.end(), transitions_);
+}
+
 /// Single numbers of micro-batches at which prices are compared: what is wanted is prices, not a bound. The most
 /// promising come first, those that do not matter are left out.
 std::vector<ColumnSearch::Probe> ColumnSearch::probes(double target) {
@@ -96,8 +103,7 @@ void ColumnSearch::value_probes(double target, const Prices& prices, double enou
     for (int p = 1; p <= sheet.stages(); ++p) probe.worth = std::max(probe.worth, made / sheet.least(p));
     parts[k] = sheet.work();
   });
-  tables_->share().add(parts);
-  for (const std::int64_t work : parts) transitions_ += work;
+  count(parts);
 }
 
 /// The most that any probe lets a packing make; ends at once where that is more than `known`, and moves the probe that
@@ -219,8 +225,7 @@ void ColumnSearch::fill_sheets(Pass& pass, const std::vector<SheetKey>& keys) {
     *sheet = pricers_[key.first].sheet(key.second, pass.target, *pass.prices);
     parts[i] = sheet->work();
   });
-  tables_->share().add(parts);
-  for (const std::int64_t work : parts) transitions_ += work;
+  count(parts);
 }
 
 /// Makes sheets sharper, each for a cell that needs it.
@@ -238,8 +243,7 @@ void ColumnSearch::sharpen_sheets(Pass& pass, const std::vector<Cell>& cells) {
     sheets[i]->sharpen(*menus_[cells[i].size], dear, PriceSheet::Sharpness::Slices);
     parts[i] = sheets[i]->work() - before;
   });
-  tables_->share().add(parts);
-  for (const std::int64_t work : parts) transitions_ += work;
+  count(parts);
 }
 
 /// Whether a sharper sheet costs less than the DPs that it may spare.

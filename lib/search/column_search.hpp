@@ -86,6 +86,12 @@ class ColumnSearch {
     PriceSheet sheet;
     bool sharp = false;
   };
+  /// A point at which prices are compared.
+  struct Probe {
+    std::size_t size = 0;
+    int micro_batches = 1;
+    double worth = 0.0;
+  };
   /// Cells that are dealt with together, whatever the number of threads.
   struct Wave {
     std::vector<Cell> dull;     // one for each sheet that is to be made sharper
@@ -119,11 +125,7 @@ class ColumnSearch {
   [[nodiscard]] double worth_of(const Cell& cell) const;
   [[nodiscard]] double samples_of(const Cell& cell, int micro_batches) const;
   void add(Candidate candidate, double relaxed);
-  struct Probe {
-    std::size_t size = 0;
-    int micro_batches = 1;
-    double worth = 0.0;
-  };
+  void count(const std::vector<std::int64_t>& parts);
   [[nodiscard]] std::vector<Probe> probes(double target);
   void value_probes(double target, const Prices& prices, double enough, std::span<Probe> probes);
   double most_probed(double target, const Prices& prices, double known, std::vector<Probe>& probes);

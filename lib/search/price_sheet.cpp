@@ -33,25 +33,12 @@ PriceSheet::PriceSheet(const StageMenu& menu, int min_stages, int max_stages, in
   for (int k = 1; k <= std::min(max_stages, layers); ++k) {
     const int in_flight = menu.in_flight(k, micro_batches);
     if (static_cast<int>(stage_price_.size()) < in_flight) price_stages(menu, ports, in_flight);
-    const std::vector<double>& stage = stage_price(in_flight);
-    std::vector<double> next(rest.size(), kInfinity);
-    bool any = false;
     widest = std::max(widest, reach(in_flight));
     const int nearest = std::max(0, layers - k * widest);
-    for (int layer = nearest; layer <= layers - k; ++layer) {
-      double best = kInfinity;
-      const int furthest = std::min(layers - k + 1, layer + reach(in_flight));
-      for (int end = layer + 1; end <= furthest; ++end) {
-        best = std::min(
-            best, rest[static_cast<std::size_t>(end)] + stage[static_cast<std::size_t>(menu.ranges().of(layer, end))]);
-      }
-      next[static_cast<std::size_t>(layer)] = best;
-      any = any || best < kInfinity;
-    }
+    rest = one_stage_more(menu, {nearest, layers - k + 1}, reach(in_flight), stage_price(in_flight), rest);
     work_ += range_steps(layers - k + 1 - nearest, reach(in_flight));
-    if (!any) break;
-    least_.push_back(k >= min_stages ? next[0] : kInfinity);
-    rest = std::move(next);
+    if (*std::min_element(rest.begin(), rest.end()) == kInfinity) break;
+    least_.push_back(k >= min_stages ? rest[0] : kInfinity);
   }
   multipliers_.assign(least_.size(), 0.0);
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -20,6 +21,26 @@ inline constexpr double kPriceRound = 1e-9;
 /// some four times quicker than a transition each.
 [[nodiscard]] constexpr std::int64_t range_steps(int starts, int reach) {
   return static_cast<std::int64_t>(starts) * reach / 4 + 1;
+}
+
+/// [layer]: least cost of one stage more in front of those whose least costs are `rest`, for its first layers in
+/// `starts`; infinity, the cost of nothing, elsewhere. k stages hold at least k layers: from layers - k + 1 on there is
+/// no start.
+///   reach   most layers of a stage
+///   stage   [range class]
+template <typename Cost>
+[[nodiscard]] std::vector<Cost> one_stage_more(const StageMenu& menu, LayerRange starts, int reach,
+                                               const std::vector<Cost>& stage, const std::vector<Cost>& rest) {
+  std::vector<Cost> next(rest.size(), Cost{kInfinity});
+  for (int layer = starts.first; layer < starts.last; ++layer) {
+    Cost& best = next[static_cast<std::size_t>(layer)];
+    for (int end = layer + 1; end <= std::min(starts.last, layer + reach); ++end) {
+      const Cost cost =
+          rest[static_cast<std::size_t>(end)] + stage[static_cast<std::size_t>(menu.ranges().of(layer, end))];
+      if (cost < best) best = cost;
+    }
+  }
+  return next;
 }
 
 class SumBound;
@@ -46,7 +67,7 @@ class PriceSheet {
   [[nodiscard]] int stages() const { return static_cast<int>(least_.size()); }
   /// Least price of a pipeline of p stages; infinity if none exists.
   [[nodiscard]] double least(int p) const { return least_[static_cast<std::size_t>(p - 1)]; }
-  /// The multiplier on the sum of all stages that gives it, in samples per second; 0 if there is none.
+  /// The multiplier on the sum of all stages that alone bounds it best, in samples per second; 0 if there is none.
   [[nodiscard]] double multiplier(int p) const { return multipliers_[static_cast<std::size_t>(p - 1)]; }
   [[nodiscard]] double port_price(int port) const { return port_price_[static_cast<std::size_t>(port)]; }
   /// [range class]: least price of a stage that fits.

@@ -73,6 +73,15 @@ StageMenu::StageMenu(SearchTables& tables, int micro_batch, PipelineCount pipeli
     }
   }
   link_cap_ = std::min(link_cap_, kLinkShare * limit);
+  link_in_.assign(ports_.size(), link_cap_);
+  link_out_ = link_in_;
+  for (std::size_t from = 0; from < ports_.size(); ++from) {
+    for (std::size_t to = 0; to < ports_.size(); ++to) {
+      const double link = transfer(static_cast<int>(from), static_cast<int>(to));
+      link_in_[to] = std::min(link_in_[to], link);
+      link_out_[from] = std::min(link_out_[from], link);
+    }
+  }
 }
 
 }  // namespace hpplan

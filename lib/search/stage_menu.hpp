@@ -52,6 +52,9 @@ class StageMenu {
   [[nodiscard]] double transfer(int from, int to) const {
     return transfers_[static_cast<std::size_t>(from) * ports_.size() + static_cast<std::size_t>(to)];
   }
+  /// Least time of a link to, and from, a port; no more than link_cap().
+  [[nodiscard]] double link_in(int port) const { return link_in_[static_cast<std::size_t>(port)]; }
+  [[nodiscard]] double link_out(int port) const { return link_out_[static_cast<std::size_t>(port)]; }
   /// Links count no more than this in the window terms, where one link is lost to rounding.
   [[nodiscard]] double link_cap() const { return link_cap_; }
   [[nodiscard]] double least_tail() const { return least_tail_; }
@@ -70,6 +73,8 @@ class StageMenu {
   std::vector<MenuOption> options_;
   std::vector<char> same_;  // [range class][in flight - 1]
   std::vector<double> transfers_;
+  std::vector<double> link_in_;   // [port]
+  std::vector<double> link_out_;  // [port]
   double link_cap_ = 0.0;
   double least_tail_ = kInfinity;
 };

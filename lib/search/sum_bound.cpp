@@ -28,18 +28,7 @@ double most_sum_above(int micro_batches, int stages, double time, double link, d
 
 SumBound::SumBound(const StageMenu& menu, const PriceSheet& sheet, int most_stages)
     : menu_(&menu), sheet_(&sheet), most_stages_(most_stages), m_(sheet.micro_batches()),
-      limit_(sheet.limit() * (1.0 + kPriceRound)), tail_weight_(1.0 / (m_ + most_stages - 1)) {
-  const int ports = static_cast<int>(menu.ports().size());
-  const auto least_link = [&](auto link) {
-    double least = menu.link_cap();
-    for (int other = 0; other < ports; ++other) least = std::min(least, link(other));
-    return least;
-  };
-  for (int port = 0; port < ports; ++port) {
-    in_.push_back(least_link([&](int from) { return menu.transfer(from, port); }));
-    out_.push_back(least_link([&](int to) { return menu.transfer(port, to); }));
-  }
-}
+      limit_(sheet.limit() * (1.0 + kPriceRound)), tail_weight_(1.0 / (m_ + most_stages - 1)) {}
 
 void SumBound::set_multiplier(double multiplier) {
   multiplier_ = multiplier;
@@ -66,11 +55,11 @@ SumBound::Choices SumBound::choices_of(int range_class, int in_flight) {
                    choices_.end());
     choices_.push_back(choice);
   };
-  for (std::size_t port = 0; port < in_.size(); ++port) {
-    const double price = sheet_->port_price(static_cast<int>(port));
+  for (int port = 0; port < static_cast<int>(menu_->ports().size()); ++port) {
+    const double price = sheet_->port_price(port);
     // Both ends of a link pay half of the two ways over it.
-    const double links = (first ? 0.0 : in_[port]) + (last ? 0.0 : out_[port]);
-    const auto options = menu_->at(static_cast<int>(port), range_class, in_flight);
+    const double links = (first ? 0.0 : menu_->link_in(port)) + (last ? 0.0 : menu_->link_out(port));
+    const auto options = menu_->at(port, range_class, in_flight);
     work_ += static_cast<std::int64_t>(options.size());
     for (const MenuOption& option : options) {
       if (m_ * option.time + option.tail <= limit_) add({price, part(option) + links, option.time});
@@ -129,22 +118,10 @@ std::vector<SumBound::Cost> SumBound::pipelines() {
     const std::vector<Cost>& stage = stages(in_flight);
     const int reach = sheet_->reach(in_flight);
     widest = std::max(widest, reach);
-    std::vector<Cost> next(rest.size());
-    // k stages hold at least k layers, and no more than they can.
     const int nearest = std::max(0, layers - k * widest);
-    for (int layer = nearest; layer <= layers - k; ++layer) {
-      Cost best;
-      const int furthest = std::min(layers - k + 1, layer + reach);
-      for (int end = layer + 1; end <= furthest; ++end) {
-        const Cost& after = rest[static_cast<std::size_t>(end)];
-        const Cost& own = stage[static_cast<std::size_t>(menu_->ranges().of(layer, end))];
-        if (after.value + own.value < best.value) best = {after.value + own.value, after.sum + own.sum};
-      }
-      next[static_cast<std::size_t>(layer)] = best;
-    }
+    rest = one_stage_more(*menu_, {nearest, layers - k + 1}, reach, stage, rest);
     work_ += range_steps(layers - k + 1 - nearest, reach);
-    least.push_back(next[0]);
-    rest = std::move(next);
+    least.push_back(rest[0]);
   }
   return least;
 }

@@ -45,6 +45,9 @@ class SumBound {
   struct Cost {
     double value = kInfinity;  // price + multiplier * sum
     double sum = 0.0;
+
+    friend Cost operator+(const Cost& a, const Cost& b) { return {a.value + b.value, a.sum + b.sum}; }
+    friend bool operator<(const Cost& a, const Cost& b) { return a.value < b.value; }
   };
   void set_multiplier(double multiplier);
   [[nodiscard]] double multiplier() const { return multiplier_; }
@@ -83,8 +86,6 @@ class SumBound {
   int m_;
   double limit_;
   double tail_weight_;
-  std::vector<double> in_;  // [port]: least time of a link to it, capped
-  std::vector<double> out_;
   double multiplier_ = 0.0;
   double most_stage_ = kInfinity;
   std::vector<Choice> choices_;               // those that no other beats in price, sum and time
