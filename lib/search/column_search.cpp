@@ -28,6 +28,8 @@ constexpr double kCoarseCells = 8.0;
 constexpr double kPipelinePart = 0.1;
 /// Prices are compared at probes worth at least this part of the best one.
 constexpr double kProbeWorth = 0.6;
+/// No device is priced below this part of what it might be worth: a packing of few columns may make it free.
+constexpr double kLeastPart = 0.05;
 /// Factors by which prices are moved to find better ones.
 constexpr double kFirstMove = 1.5;
 constexpr double kLastMove = 1.04;
@@ -144,7 +146,7 @@ void ColumnSearch::calibrate(double target) {
     prices.device.assign(packed.prices.begin(), packed.prices.end() - 1);
     prices.pipeline = packed.prices.back();
     for (std::size_t g = 0; g < prices.device.size(); ++g) {
-      prices.device[g] = std::max(prices.device[g], 0.05 * packed.value / stock_[g]);
+      prices.device[g] = std::max(prices.device[g], kLeastPart * packed.value / stock_[g]);
     }
     static_cast<void>(take(prices));
   }
@@ -422,7 +424,7 @@ ColumnSearch::Answer ColumnSearch::can_finish(double target, std::int64_t most_w
     const double worth_now = std::max(packed.value, 1e-300);
     for (std::size_t g = 0; g < prices.device.size(); ++g) {
       const double center = center_.device[g] / center_worth;
-      prices.device[g] = std::max(own * packed.prices[g] / worth_now + (1.0 - own) * center, 0.05 * center);
+      prices.device[g] = std::max(own * packed.prices[g] / worth_now + (1.0 - own) * center, kLeastPart * center);
     }
     prices.pipeline = own * packed.prices.back() / worth_now + (1.0 - own) * center_.pipeline / center_worth;
 
