@@ -4,13 +4,12 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
 #include "domain/plan.hpp"
 #include "predict/problem.hpp"
-#include "schedule/stage_time.hpp"
+#include "search/pipeline_timer.hpp"
 #include "search/space.hpp"
 #include "search/stage_table.hpp"
 
@@ -66,6 +65,8 @@ class SearchTables {
   /// [from port * ports + to port]: seconds of one micro-batch's tensor over the best link; infinity where the job
   /// forbids the neighbourhood (type-pure pipelines).
   [[nodiscard]] const std::vector<double>& transfers(int micro_batch);
+  /// The timer of a pipeline over links of these times: plans that share a pipeline share its simulations (CPC).
+  [[nodiscard]] PipelineTimer timer(const Candidate& pipeline, const std::vector<double>& links);
   /// layer_gradient_bytes() of every layer.
   [[nodiscard]] const std::vector<Bytes>& layer_gradients() const { return layer_gradients_; }
 
@@ -78,6 +79,7 @@ class SearchTables {
   std::map<int, std::unique_ptr<StageTable>> stages_;
   std::map<int, std::vector<double>> transfers_;
   std::vector<Bytes> layer_gradients_;
+  std::map<std::pair<Candidate, std::vector<double>>, PipelineTimer> timers_;  // the last ones used
 };
 
 /// Seconds of the transfer from each stage of the candidate to the next, over the best link of any placement.
@@ -85,57 +87,5 @@ class SearchTables {
 
 /// The largest optimizer time over all stages of the candidates, in seconds.
 [[nodiscard]] double slowest_optimizer(SearchTables& tables, std::span<const Candidate> pipelines);
-
-/// Times of one pipeline by number of micro-batches, remembered; copies remember together. Infinity where a stage does
-/// not fit. Not thread-safe.
-class PipelineTimer {
- public:
-  /// links[s]: seconds of the transfer from stage s to s + 1.
-  PipelineTimer(SearchTables& tables, const Candidate& candidate, std::vector<double> links);
-
-  [[nodiscard]] double time(int micro_batches);
-  /// Largest m in [0, most] whose time is at most `limit`; times never fall with m.
-  [[nodiscard]] int most_within(double limit, int most);
-  [[nodiscard]] int micro_batch() const { return micro_batch_; }
-  /// Whether both have the same times.
-  [[nodiscard]] bool same_as(const PipelineTimer& other) const {
-    return table_ == other.table_ && variants_ == other.variants_ && classes_ == other.classes_ &&
-           links_ == other.links_;
-  }
-
- private:
-  const StageTable* table_;
-  int micro_batch_;
-  std::vector<int> variants_;
-  std::vector<int> classes_;
-  std::vector<double> links_;
-  double slowest_ = 0.0;  // time of the slowest stage for one micro-batch, at its best
-  std::shared_ptr<std::map<int, double>> known_ = std::make_shared<std::map<int, double>>();
-};
-
-/// Timers of the pipelines of a plan; equal pipelines share one, as large plans have hundreds of them.
-class PipelineTimers {
- public:
-  void add(PipelineTimer timer);
-
-  [[nodiscard]] std::size_t size() const { return owners_.size(); }
-  [[nodiscard]] PipelineTimer& at(std::size_t pipeline) { return distinct_[owners_[pipeline]]; }
-  [[nodiscard]] std::vector<PipelineTimer>& distinct() { return distinct_; }
-  [[nodiscard]] int micro_batch(std::size_t pipeline) const { return distinct_[owners_[pipeline]].micro_batch(); }
-  /// For each pipeline the largest number of micro-batches whose time is at most `limit`.
-  [[nodiscard]] std::vector<int> most_within(double limit, int global_batch);
-
- private:
-  std::vector<PipelineTimer> distinct_;
-  std::vector<std::size_t> owners_;  // by pipeline
-};
-
-/// Splits the global batch: the m_i >= 1 with sum of micro_batch_i * m_i == global_batch that minimise the slowest
-/// pipeline (search-notes C.6); nothing if no split is exact or every split exceeds `limit`.
-struct Allocation {
-  std::vector<int> micro_batches;
-  double time = 0.0;
-};
-[[nodiscard]] std::optional<Allocation> allocate(PipelineTimers& timers, int global_batch, double limit);
 
 }  // namespace hpplan

@@ -1,7 +1,6 @@
 #include "search/realise.hpp"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "base/check.hpp"
@@ -32,7 +31,7 @@ class Realiser final : public PlacementVisitor {
 
   Realised run() {
     PipelineTimers ideal;
-    for (const Candidate& pipeline : pipelines_) ideal.add({tables_, pipeline, best_links(tables_, pipeline)});
+    for (const Candidate& pipeline : pipelines_) ideal.add(tables_.timer(pipeline, best_links(tables_, pipeline)));
     const double sync = syncs() ? sync_.at_least().value() : 0.0;
     const auto least = allocate(ideal, problem_.job.global_batch, limit_ - optimizer_ - sync);
     if (!least) return std::move(best_);
@@ -92,7 +91,8 @@ class Realiser final : public PlacementVisitor {
     const double sync = syncs() ? predict_gradient_sync(problem_, plans).time.value() : 0.0;
     if (too_slow(sync)) return;
     PipelineTimers timers;
-    for (std::size_t i = 0; i < pipelines_.size(); ++i) timers.add(timer(i, plans[i]));
+    for (std::size_t i = 0; i < pipelines_.size(); ++i)
+      timers.add(tables_.timer(pipelines_[i], placed_links(problem_, plans[i])));
     const auto allocation = allocate(timers, problem_.job.global_batch, limit_ - sync - optimizer_);
     if (!allocation) return;
     Realised placed{pipelines_, allocation->micro_batches, placement, allocation->time + sync + optimizer_, true, 0};
@@ -101,14 +101,6 @@ class Realiser final : public PlacementVisitor {
       limit_ = placed.time;
       best_ = std::move(placed);
     }
-  }
-
-  const PipelineTimer& timer(std::size_t pipeline, const PipelinePlan& plan) {
-    while (pipeline > 0 && pipelines_[pipeline - 1] == pipelines_[pipeline]) --pipeline;  // equal ones are neighbours
-    const std::pair key(pipeline, placed_links(problem_, plan));
-    const auto place = timers_.find(key);
-    if (place != timers_.end()) return place->second;
-    return timers_.emplace(key, PipelineTimer(tables_, pipelines_[pipeline], key.second)).first->second;
   }
 
   SearchTables& tables_;
@@ -120,7 +112,6 @@ class Realiser final : public PlacementVisitor {
   double pipelines_time_ = 0.0;  // with the best links
   std::vector<std::size_t> first_stage_;
   PlacedSync sync_;
-  std::map<std::pair<std::size_t, std::vector<double>>, PipelineTimer> timers_;  // by pipeline and links
   Realised best_;
   int tried_ = 0;
   int dead_ends_ = 0;

@@ -109,10 +109,18 @@ double window_bound(double forward, double backward, const Surroundings& around,
   return bound;
 }
 
-}  // namespace
+/// Stages first..last with what surrounds the first of them. The cycle through them takes `cycle`.
+struct Window {
+  int first = 0;
+  int last = 0;
+  double forward = 0.0;   // of the first
+  double backward = 0.0;  // of the first
+  double cycle = 0.0;
+  Surroundings around;
+};
 
-Seconds one_f_one_b_lower_bound(std::span<const StageTime> stages, int micro_batches) {
-  check_arguments(stages, micro_batches);
+template <typename Visit>
+void for_each_window(std::span<const StageTime> stages, Visit visit) {
   const int p = static_cast<int>(stages.size());
   const auto forward = [&](int s) { return stages[static_cast<std::size_t>(s)].forward.value(); };
   const auto backward = [&](int s) { return stages[static_cast<std::size_t>(s)].whole_backward().value(); };
@@ -120,21 +128,66 @@ Seconds one_f_one_b_lower_bound(std::span<const StageTime> stages, int micro_bat
 
   Surroundings around;
   for (int s = 0; s < p; ++s) around.round_trip += forward(s) + backward(s) + 2.0 * link(s);
-  double bound = 0.0;
   for (int j = 0; j < p; ++j) {
     around.round_trip -= forward(j) + backward(j);
-    bound = std::max(bound, stage_bound(forward(j), backward(j), around, p - j, micro_batches));
-    double cycle = 0.0;
-    for (int k = j; k < p; ++k) {
-      cycle += forward(k) + backward(k) + (k > j ? 2.0 * link(k - 1) : 0.0);
-      bound = std::max(bound, window_bound(forward(j), backward(j), around, j, k, p, micro_batches, cycle));
+    Window window{j, j, forward(j), backward(j), 0.0, around};
+    for (; window.last < p; ++window.last) {
+      const int k = window.last;
+      window.cycle += forward(k) + backward(k) + (k > j ? 2.0 * link(k - 1) : 0.0);
+      visit(window);
     }
     around.head += forward(j) + link(j);
     around.tail += backward(j) + link(j);
     around.round_trip -= 2.0 * link(j);
   }
+}
+
+}  // namespace
+
+Seconds one_f_one_b_lower_bound(std::span<const StageTime> stages, int micro_batches) {
+  check_arguments(stages, micro_batches);
+  const int p = static_cast<int>(stages.size());
+  double bound = 0.0;
+  for_each_window(stages, [&](const Window& w) {
+    if (w.first == w.last) {
+      bound = std::max(bound, stage_bound(w.forward, w.backward, w.around, p - w.first, micro_batches));
+    }
+    bound = std::max(bound, window_bound(w.forward, w.backward, w.around, w.first, w.last, p, micro_batches, w.cycle));
+  });
   // The sums above round differently from the sweep: one part in 10^12 covers p*m additions of the largest problems.
   return Seconds{bound * (1.0 - 1e-12)};
+}
+
+std::vector<StepLine> one_f_one_b_lines(std::span<const StageTime> stages) {
+  check_arguments(stages, 1);
+  std::vector<StepLine> lines;
+  const auto add = [&](StepLine line) {
+    line.fixed *= 1.0 - (line.fixed > 0.0 ? 1e-12 : -1e-12);
+    line.each *= 1.0 - 1e-12;
+    // Lines are compared where all of them hold.
+    const auto above = [](const StepLine& a, const StepLine& b) {
+      return a.from <= b.from && a.each >= b.each && a.fixed >= b.fixed;
+    };
+    if (std::any_of(lines.begin(), lines.end(), [&](const StepLine& other) { return above(other, line); })) return;
+    std::erase_if(lines, [&](const StepLine& other) { return above(line, other); });
+    lines.push_back(line);
+  };
+  for_each_window(stages, [&](const Window& window) {
+    const Surroundings& around = window.around;
+    const double pair = window.forward + window.backward;
+    const int slots = static_cast<int>(stages.size()) - window.first;
+    const double both = pair + around.round_trip;
+    const double ends = around.head + around.tail;
+    if (window.first == window.last) {
+      const double warm = std::max(slots * window.forward, window.forward + around.round_trip);
+      const double drain = std::max(slots * window.backward, window.backward + around.round_trip);
+      add({ends + warm + drain - slots * pair, pair, slots});
+    }
+    // turns >= (m - slots - width) / width
+    const int width = window.last - window.first + 1;
+    add({ends + 2.0 * both - (slots + width) * (window.cycle / width), window.cycle / width, slots});
+  });
+  return lines;
 }
 
 Seconds gpipe_makespan(std::span<const StageTime> stages, int micro_batches) {

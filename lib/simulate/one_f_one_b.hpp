@@ -1,6 +1,7 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "base/units.hpp"
 #include "schedule/stage_time.hpp"
@@ -18,6 +19,17 @@ namespace hpplan {
 /// Best of the head/tail bound of each stage and of the critical cycles through each window of stages; O(p^2).
 /// Source: search-notes C.5, where it was exact for near-balanced stages without links and within 8% on wild ones.
 [[nodiscard]] Seconds one_f_one_b_lower_bound(std::span<const StageTime> stages, int micro_batches);
+
+/// A bound that is a straight line: with m > `from` micro-batches a step takes at least fixed + m * each.
+struct StepLine {
+  double fixed = 0.0;  // seconds
+  double each = 0.0;
+  int from = 0;
+};
+/// Lines that bound 1F1B steps over these stages from below, none of them below another everywhere: one for each stage,
+/// and one for each window of stages with the links inside it. Their inverses say in a few operations how many
+/// micro-batches a time has room for at most. Source: search-notes C.5, whole turns around a window rounded down.
+[[nodiscard]] std::vector<StepLine> one_f_one_b_lines(std::span<const StageTime> stages);
 
 /// Exact time of one GPipe step: all forwards, then all backwards. Both phases are flow shops of equal jobs, so
 /// each takes the sum over the stages plus (m-1) times the slowest stage; every path crosses every link once.

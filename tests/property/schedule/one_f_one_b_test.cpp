@@ -89,6 +89,9 @@ TEST_CASE("1F1B: the lower bound never exceeds the exact time", "[1f1b][property
     CAPTURE(trial, p, m, exact, bound);
     REQUIRE(bound <= exact);
     REQUIRE(unsplit_lower_bound(stages, m).value() <= exact);
+    for (const StepLine& line : one_f_one_b_lines(stages)) {
+      if (m > line.from) REQUIRE(line.fixed + line.each * m <= exact);
+    }
     worst = std::max(worst, exact / bound - 1.0);
   }
   CHECK(worst < 0.15);  // links up to 3 times a forward are slackest (12%): a bound that went slacker would show here
