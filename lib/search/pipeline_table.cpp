@@ -85,41 +85,60 @@ double PipelineTable::transfer(int from, int to) const {
   return (*input_.transfer)[static_cast<std::size_t>(from * ports_ + to)];
 }
 
+/// [range class]: least price of a stage that runs the micro-batches within the limit.
+std::vector<double> PipelineTable::stage_prices(int in_flight) const {
+  std::vector<double> least(static_cast<std::size_t>(input_.ranges->count()), kInfinity);
+  for (int port = 0; port < ports_; ++port) {
+    const double own = price(input_.space->step(port));
+    for (int c = 0; c < input_.ranges->count(); ++c) {
+      double& best = least[static_cast<std::size_t>(c)];
+      if (own < best && input_.options->reach(port, c, in_flight) >= micro_batches_) best = own;
+    }
+  }
+  return least;
+}
+
 void PipelineTable::price_completions() {
   const auto depth_count = static_cast<std::size_t>(input_.space->max_stages) + 1;
   completions_.assign(depth_count, std::vector<double>(static_cast<std::size_t>(layers_) + 1, 0.0));
   if (input_.prices == nullptr) return;
+  std::vector<double> prices;
   for (int k = input_.space->max_stages; k >= 1; --k) {
     std::vector<double>& here = completions_[static_cast<std::size_t>(k)];
     std::fill(here.begin() + 1, here.end(), kInfinity);
     if (k == input_.space->max_stages) continue;
+    if (prices.empty() || depth(k + 1) != depth(k + 2)) prices = stage_prices(depth(k + 1));
     const std::vector<double>& before = completions_[static_cast<std::size_t>(k) + 1];
-    for (int port = 0; port < ports_; ++port) {
-      const double own = price(input_.space->step(port));
-      for (int last = 1; last < layers_; ++last) {
-        for (int first = last - 1; first >= 0; --first) {
-          if (input_.options->reach(port, input_.ranges->of(first, last), depth(k + 1)) < micro_batches_) {
-            first = std::min(first, 1);  // as in prepend()
-            continue;
-          }
-          double& best = here[static_cast<std::size_t>(last)];
-          best = std::min(best, own + before[static_cast<std::size_t>(first)]);
+    for (int last = 1; last < layers_; ++last) {
+      double& best = here[static_cast<std::size_t>(last)];
+      for (int first = last - 1; first >= 0; --first) {
+        const double own = prices[static_cast<std::size_t>(input_.ranges->of(first, last))];
+        if (own == kInfinity) {
+          first = std::min(first, 1);  // as in prepend()
+          continue;
         }
+        best = std::min(best, own + before[static_cast<std::size_t>(first)]);
       }
     }
   }
 }
 
+/// What a suffix may cost where the layers before it cost `completion`. Sums of prices are taken in another order than
+/// for in_domain: a rounding error must not drop a vector.
+double PipelineTable::affordable(double completion) const {
+  return (input_.budget - completion) + 1e-9 * std::abs(input_.budget);
+}
+
 void PipelineTable::drop(Row& values, double completion) const {
   const ResourceSpace& resources = input_.space->resources;
-  // Sums of prices are taken in another order here than for in_domain: a rounding error must not drop a vector.
-  const double affordable = (input_.budget - completion) + 1e-9 * std::abs(input_.budget);
+  const double most = affordable(completion);
+  double least = kInfinity;
   int first = static_cast<int>(values.values.size());
   int last = 0;
   for (int v = values.first; v < values.last; ++v) {
     double& g = values.values[static_cast<std::size_t>(v)];
     if (g == kInfinity) continue;
-    if (g > limit_ || !resources.valid(v) || price(v) > affordable) {
+    if (g > limit_ || !resources.valid(v) || price(v) > most) {
       g = kInfinity;
       values.sums[static_cast<std::size_t>(v)] = kInfinity;
       values.windows[static_cast<std::size_t>(v)] = kInfinity;
@@ -127,9 +146,11 @@ void PipelineTable::drop(Row& values, double completion) const {
     }
     first = std::min(first, v);
     last = v + 1;
+    least = std::min(least, price(v));
   }
   values.first = first;
   values.last = last;
+  values.least_price = least;
   if (first >= last) values = Row{};
 }
 
@@ -247,8 +268,16 @@ void PipelineTable::relax(Row& to, const Row& from, int port, const Step& step) 
 void PipelineTable::prepend(int k) {
   rows_.resize(rows_.size() + static_cast<std::size_t>(layers_) * static_cast<std::size_t>(ports_));
   const int in_flight = depth(k + 1);
-  for (int port = 0; port < ports_; ++port) {
-    for (int next_layer = 1; next_layer < layers_; ++next_layer) {
+  const std::vector<double>& completions = completions_[static_cast<std::size_t>(k) + 1];
+  for (int next_layer = 1; next_layer < layers_; ++next_layer) {
+    double least = kInfinity;
+    for (int port = 0; port < ports_; ++port) {
+      const Row& rest = rows_[row(k, next_layer, port)];
+      if (!rest.values.empty()) least = std::min(least, rest.least_price);
+    }
+    if (least == kInfinity) continue;
+    for (int port = 0; port < ports_; ++port) {
+      const double own = price(input_.space->step(port));
       for (int layer = next_layer - 1; layer >= 0; --layer) {
         // More layers take longer and need more memory: once none fits, none will. But the first stage of a pipeline
         // has no buffers for a stage before it, so with layer 0 it may fit again.
@@ -257,21 +286,25 @@ void PipelineTable::prepend(int k) {
           layer = std::min(layer, 1);
           continue;
         }
-        const auto& options = input_.options->at(port, range_class, in_flight);
+        const double most = affordable(completions[static_cast<std::size_t>(layer)]) - own;
+        if (least > most) continue;
         for (int next_port = 0; next_port < ports_; ++next_port) {
           const Row& rest = rows_[row(k, next_layer, next_port)];
+          if (rest.values.empty() || rest.least_price > most) continue;
           const double link = transfer(port, next_port);
-          if (rest.values.empty() || link == kInfinity) continue;
-          for (const StageOption& option : options) {
-            relax(rows_[row(k + 1, layer, port)], rest, port, step_of(k + 1, option, link));
+          if (link == kInfinity) continue;
+          Row& to = rows_[row(k + 1, layer, port)];
+          for (const StageOption& option : input_.options->at(port, range_class, in_flight)) {
+            relax(to, rest, port, step_of(k + 1, option, link));
           }
         }
       }
     }
-    for (int layer = 0; layer < layers_; ++layer) {
+  }
+  for (int layer = 0; layer < layers_; ++layer) {
+    for (int port = 0; port < ports_; ++port) {
       Row& values = rows_[row(k + 1, layer, port)];
-      if (!values.values.empty())
-        drop(values, completions_[static_cast<std::size_t>(k) + 1][static_cast<std::size_t>(layer)]);
+      if (!values.values.empty()) drop(values, completions[static_cast<std::size_t>(layer)]);
     }
   }
 }

@@ -117,6 +117,7 @@ class PipelineTable {
     std::vector<double> windows;  // W
     int first = 0;
     int last = 0;
+    double least_price = 0.0;  // of any vector with a value
   };
   /// What one stage option in front of a suffix adds, without what depends on the suffix.
   struct Step {
@@ -138,6 +139,7 @@ class PipelineTable {
   void open(Row& row) const;
   void seed_last_stages();
   void prepend(int k);
+  [[nodiscard]] double affordable(double completion) const;
   [[nodiscard]] Step step_of(int k, const StageOption& option, double transfer_time) const;
   /// Lowers g, S and W of `count` consecutive vectors. Pointers, not structs: the compiler then makes lanes of the
   /// loop.
@@ -148,6 +150,7 @@ class PipelineTable {
   [[nodiscard]] double price(int v) const {
     return input_.prices == nullptr ? 0.0 : (*input_.prices)[static_cast<std::size_t>(v)];
   }
+  [[nodiscard]] std::vector<double> stage_prices(int in_flight) const;
   void price_completions();
   [[nodiscard]] std::vector<ChainStage> trace_from(int k, int port, int v) const;
   struct Walk;
