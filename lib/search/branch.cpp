@@ -127,10 +127,10 @@ void Branch::compute_slices(const std::vector<TableKey>& keys) {
   tighten_prices();
   prepare(keys);
   for (const TableKey& key : keys) {
-    const PipelineTable& known = table(key.micro_batch, key.micro_batches);
-    Slice slice = known.best();
-    for (std::size_t v = 0; v < slice.size(); ++v) {
-      if (!known.in_domain(static_cast<int>(v))) slice[v] = std::numeric_limits<double>::quiet_NaN();
+    const PipelineTable& known = table(key.micro_batch, key.micro_batches, key.spare);
+    Slice slice{known.best(), key.spare};
+    for (std::size_t v = 0; v < slice.least.size(); ++v) {
+      if (!known.in_domain(static_cast<int>(v))) slice.least[v] = std::numeric_limits<double>::quiet_NaN();
     }
     size_of(key.micro_batch).slices[key.micro_batches] = std::move(slice);
   }
@@ -187,8 +187,9 @@ void Branch::tighten_prices() {
   recent_.clear();  // they point to the old prices
 }
 
-void Branch::tighten(const Size& size, int micro_batches, const Slice& least, Source source, double target,
+void Branch::tighten(const Size& size, int micro_batches, const Slice& slice, Source source, double target,
                      Bracket& bracket) const {
+  const std::vector<double>& least = slice.least;
   for (const int vector : tables_->space().resources.vectors()) {
     const auto v = static_cast<std::size_t>(vector);
     if (std::isnan(least[v])) continue;  // outside the table's domain
@@ -213,6 +214,7 @@ Branch::Bracket Branch::bracket(const Size& size, double target) const {
   Bracket bracket;
   bracket.low.assign(static_cast<std::size_t>(resources.size()), 0);
   bracket.high.assign(static_cast<std::size_t>(resources.size()), 0);
+  bracket.step.assign(static_cast<std::size_t>(resources.size()), 0);
   for (const int v : resources.vectors()) {
     double rate = 0.0;
     for (int g = 0; g < resources.groups(); ++g) {
@@ -228,6 +230,27 @@ Branch::Bracket Branch::bracket(const Size& size, double target) const {
     tighten(size, micro_batches, least, Source::Own, target, bracket);
   }
   return bracket;
+}
+
+/// Samples beyond those of the number tried next that the vector may have to make.
+std::int64_t Branch::spare_of(const Size& size, std::size_t v, const Bracket& bracket) {
+  return static_cast<std::int64_t>(size.micro_batch) * (bracket.high[v] - bracket.next(v));
+}
+
+/// Moves the bracket of a vector by what its table at the next number says, if that is known.
+void Branch::try_next(const Size& size, std::size_t v, double target, Bracket& bracket) const {
+  const int tried = bracket.next(v);
+  const auto slice = size.slices.find(tried);
+  const bool outside = slice != size.slices.end() && std::isnan(slice->second.least[v]);
+  if (slice == size.slices.end() || (outside && slice->second.spare < spare_of(size, v, bracket))) return;
+  tighten(size, tried, slice->second, Source::Own, target, bracket);
+  if (bracket.low[v] >= tried) {
+    bracket.step[v] /= 2;
+  } else if (bracket.high[v] < tried) {
+    bracket.step[v] = std::max(1, 2 * bracket.step[v]);
+  } else {
+    bracket.high[v] = 0;  // outside the domain: no plan within the limit lets this vector make so few samples
+  }
 }
 
 std::vector<std::vector<std::int64_t>> Branch::global_table(const std::vector<std::int64_t>& samples) const {
@@ -269,11 +292,11 @@ std::vector<std::int64_t> Branch::samples_by(double target) {
   return samples;
 }
 
-int Branch::most_micro_batches(int micro_batch, int v, double target) {
+std::vector<int> Branch::most_micro_batches(int micro_batch, double target) const {
   for (const Size& size : sizes_) {
-    if (size.micro_batch == micro_batch) return bracket(size, target).high[static_cast<std::size_t>(v)];
+    if (size.micro_batch == micro_batch) return bracket(size, target).high;
   }
-  return 0;
+  return {};
 }
 
 std::optional<std::vector<RelaxedPipeline>> Branch::relaxed(double target) {
@@ -311,33 +334,29 @@ std::optional<std::vector<RelaxedPipeline>> Branch::relaxed(double target) {
     // What the best combination only bounds so far is computed; then the combination is chosen anew.
     std::vector<RelaxedPipeline> chosen = best_combination(samples, pipelines, most);
     std::vector<TableKey> missing;
-    const auto is_open = [&](const RelaxedPipeline& pipeline) {
-      const auto v = static_cast<std::size_t>(pipeline.vector);
-      return brackets[owner[v]].low[v] < pipeline.micro_batches;
-    };
     for (RelaxedPipeline& pipeline : chosen) {
       const auto v = static_cast<std::size_t>(pipeline.vector);
       const Size& size = sizes_[owner[v]];
+      const Bracket& bracket = brackets[owner[v]];
       pipeline.micro_batch = size.micro_batch;
-      pipeline.micro_batches = brackets[owner[v]].high[v];
-      const TableKey key{pipeline.micro_batch, pipeline.micro_batches, 0};
-      const bool known = size.slices.count(pipeline.micro_batches) > 0 ||
+      pipeline.micro_batches = bracket.high[v];
+      if (!bracket.is_open(v)) continue;
+      const int next = bracket.next(v);
+      const TableKey key{size.micro_batch, next,
+                         static_cast<std::int64_t>(size.micro_batch) * (bracket.high[v] - next)};
+      const auto slice = size.slices.find(next);
+      const bool known = (slice != size.slices.end() && slice->second.spare >= key.spare) ||
                          std::find(missing.begin(), missing.end(), key) != missing.end();
-      if (is_open(pipeline) && !known && missing.size() < kMostAtOnce) missing.push_back(key);
+      if (!known && missing.size() < kMostAtOnce) missing.push_back(key);
     }
     compute_slices(missing);
     bool confirmed = true;
     for (const RelaxedPipeline& pipeline : chosen) {
-      if (!is_open(pipeline)) continue;
-      confirmed = false;
       const auto v = static_cast<std::size_t>(pipeline.vector);
-      const Size& size = sizes_[owner[v]];
-      const auto slice = size.slices.find(pipeline.micro_batches);
-      if (slice == size.slices.end()) continue;  // in the next round
       Bracket& bracket = brackets[owner[v]];
-      tighten(size, pipeline.micro_batches, slice->second, Source::Own, target, bracket);
-      // Outside the domain: no plan within the limit lets this vector make so few samples.
-      if (bracket.low[v] < pipeline.micro_batches && bracket.high[v] >= pipeline.micro_batches) bracket.high[v] = 0;
+      if (!bracket.is_open(v)) continue;
+      confirmed = false;
+      try_next(sizes_[owner[v]], v, target, bracket);
     }
     if (confirmed) return chosen;
   }

@@ -48,7 +48,9 @@ class Branch {
 
   /// Most samples that one pipeline on vector v can finish by `target` (an upper bound), over all micro-batch sizes.
   [[nodiscard]] std::vector<std::int64_t> samples_by(double target);
-  [[nodiscard]] int most_micro_batches(int micro_batch, int v, double target);
+  /// [v]: most micro-batches of this size that one pipeline on v can finish by `target` (an upper bound); empty for a
+  /// size that no stage of the branch can run.
+  [[nodiscard]] std::vector<int> most_micro_batches(int micro_batch, double target) const;
 
   [[nodiscard]] std::int64_t transitions() const { return transitions_; }
   [[nodiscard]] std::int64_t tables_built() const { return tables_built_; }
@@ -77,8 +79,11 @@ class Branch {
   [[nodiscard]] std::vector<std::vector<std::int64_t>> global_table(const std::vector<std::int64_t>& samples) const;
 
  private:
-  /// Least g over resource vectors for one number of micro-batches; infinity beyond the limit, NaN outside the domain.
-  using Slice = std::vector<double>;
+  /// Least g over resource vectors for one number of micro-batches.
+  struct Slice {
+    std::vector<double> least;  // infinity beyond the limit, NaN outside the domain
+    std::int64_t spare = 0;     // of the table
+  };
   struct Size {
     int micro_batch = 1;
     std::unique_ptr<OptionTable> options;
@@ -90,6 +95,10 @@ class Branch {
   struct Bracket {
     std::vector<int> low;   // confirmed
     std::vector<int> high;  // upper bound
+    std::vector<int> step;  // from there down to the number that is tried next
+
+    [[nodiscard]] bool is_open(std::size_t v) const { return low[v] < high[v]; }
+    [[nodiscard]] int next(std::size_t v) const { return std::max(low[v] + 1, high[v] - step[v]); }
   };
 
   void add_size(int micro_batch);
@@ -98,6 +107,8 @@ class Branch {
   void compute_slices(const std::vector<TableKey>& keys);
   void tighten_prices();
   [[nodiscard]] Bracket bracket(const Size& size, double target) const;
+  [[nodiscard]] static std::int64_t spare_of(const Size& size, std::size_t v, const Bracket& bracket);
+  void try_next(const Size& size, std::size_t v, double target, Bracket& bracket) const;
   enum class Source { Own, Inherited };
   void tighten(const Size& size, int micro_batches, const Slice& least, Source source, double target,
                Bracket& bracket) const;

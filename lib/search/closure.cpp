@@ -31,10 +31,10 @@ constexpr std::int64_t kSpareSamples = 4;
 
 /// What holds a layer in the pipelines chosen so far.
 struct Holders {
-  int group = -1;  // the node group of all holders
+  int group = -1;
   int devices = 0;
   int replicas = 0;
-  bool spread = false;  // on more than one node, wherever the stages are placed
+  bool mixed = false;  // of different node groups
 };
 
 class Closure {
@@ -110,7 +110,7 @@ class Closure {
     std::vector<Branch::TableKey> keys;
     for (const int b : tables_.problem().job.micro_batches) {
       const auto least = static_cast<int>((list.need + b - 1) / b);
-      if (b > global_batch() || branch_.most_micro_batches(b, v, limit()) < least) continue;
+      if (b > global_batch() || most_micro_batches(b, v) < least) continue;
       keys.push_back({b, least, spare});
     }
     branch_.prepare(keys);
@@ -129,6 +129,13 @@ class Closure {
     std::stable_sort(list.columns.begin(), list.columns.end(),
                      [](const Column& a, const Column& b) { return a.most > b.most; });
     return &list.columns;
+  }
+
+  /// Most micro-batches of a size that one pipeline on v can finish, as far as the branch knew at the start.
+  int most_micro_batches(int micro_batch, int v) {
+    const auto [place, added] = most_.try_emplace(micro_batch);
+    if (added) place->second = branch_.most_micro_batches(micro_batch, limit());
+    return place->second.empty() ? 0 : place->second[static_cast<std::size_t>(v)];
   }
 
   /// The chain with every split of its stages, where each stage alone is fast enough.
@@ -189,7 +196,7 @@ class Closure {
     const double optimizer = slowest_optimizer(tables_, {&candidate, 1});
     Column column{candidate, optimizer, share, PipelineTimer(tables_, candidate, best_links(tables_, candidate)), 0};
     const double after = optimizer + std::max(share, branch_.range().sync_low);
-    if (!(column.timer.time(micro_batches) + after < limit())) return std::nullopt;
+    if (!column.timer.within(micro_batches, limit() - after)) return std::nullopt;
     const int b = candidate.micro_batch;
     column.most = static_cast<std::int64_t>(b) * column.timer.most_within(limit() - after, global_batch() / b);
     return column;
@@ -214,6 +221,7 @@ class Closure {
       }
       if (result_.combinations % 64 == 0) tables_.check_stop();
       chosen_.push_back(c);
+      hold(i);
       if (enough(i)) combine(i + 1, most);
       chosen_.pop_back();
     }
@@ -228,60 +236,75 @@ class Closure {
       tail = std::max(tail, column.optimizer);
       share = std::max(share, column.share);
     }
+    // What is dear to know is only asked where what is cheap to know does not decide.
+    const auto at_most = [](PipelineTimer& timer, double time, int most) { return timer.no_more_within(time, most); };
+    const auto exactly = [](PipelineTimer& timer, double time, int most) { return timer.most_within(time, most); };
+    if (!can_finish(last, tail + share, at_most) || !can_finish(last, tail + share, exactly)) return false;
     share = std::max(share, spread_share(last));
-    std::int64_t made = 0;
+    return can_finish(last, tail + share, at_most) && can_finish(last, tail + share, exactly);
+  }
+
+  /// The same with this time after the pipelines, and micro-batches counted by `within`.
+  template <typename Within>
+  bool can_finish(std::size_t last, double after, Within within) {
+    std::int64_t made = rest_[last + 1];
     for (std::size_t i = 0; i <= last; ++i) {
       Column& column = (*lists_[i])[chosen_[i]];
       const int b = column.candidate.micro_batch;
-      made += static_cast<std::int64_t>(b) * column.timer.most_within(limit() - tail - share, global_batch() / b);
+      made += static_cast<std::int64_t>(b) * within(column.timer, limit() - after, global_batch() / b);
     }
-    return made + rest_[last + 1] >= global_batch();
+    return made >= global_batch();
   }
 
-  /// Fills `holders_` for the first columns chosen.
-  void hold(std::size_t last) {
+  /// Fills `holders_` for the columns chosen up to this one, those before it known already.
+  void hold(std::size_t column) {
     const Problem& problem = tables_.problem();
-    const auto open = static_cast<int>(vectors_.size() - last) - 1;
-    holders_.assign(static_cast<std::size_t>(problem.model.layer_count()), Holders{});
-    for (std::size_t i = 0; i <= last; ++i) {
-      for (const CandidateStage& stage : (*lists_[i])[chosen_[i]].candidate.stages) {
-        const Port& port = tables_.space().ports[static_cast<std::size_t>(stage.port)];
-        const int per_node = problem.cluster.node_groups[static_cast<std::size_t>(port.group)].devices_per_node;
-        for (int layer = stage.layers.first; layer < stage.layers.last; ++layer) {
-          Holders& holders = holders_[static_cast<std::size_t>(layer)];
-          holders.devices += port.devices;
-          holders.replicas += stage.split.data_parallel;
-          holders.spread = holders.spread || holders.devices + open > per_node ||
-                           (holders.group >= 0 && holders.group != port.group);
-          holders.group = port.group;
-        }
+    holders_.resize(vectors_.size());
+    std::vector<Holders>& here = holders_[column];
+    if (column == 0) {
+      here.assign(static_cast<std::size_t>(problem.model.layer_count()), Holders{});
+    } else {
+      here = holders_[column - 1];
+    }
+    for (const CandidateStage& stage : candidate(column).stages) {
+      const Port& port = tables_.space().ports[static_cast<std::size_t>(stage.port)];
+      for (int layer = stage.layers.first; layer < stage.layers.last; ++layer) {
+        Holders& holders = here[static_cast<std::size_t>(layer)];
+        holders.devices += port.devices;
+        holders.replicas += stage.split.data_parallel;
+        holders.mixed = holders.mixed || (holders.group >= 0 && holders.group != port.group);
+        holders.group = port.group;
       }
     }
+  }
+
+  [[nodiscard]] const Candidate& candidate(std::size_t column) const {
+    return (*lists_[column])[chosen_[column]].candidate;
   }
 
   /// Gradient sync of some device at least, for layers that no placement can have on one node: their holders are of
   /// different groups, or too many devices. The pipelines still to be chosen hold every layer once more.
   double spread_share(std::size_t last) {
     if (tables_.problem().job.overlap_gradient_sync || vectors_.size() < 2) return 0.0;
-    hold(last);
     const auto more = static_cast<int>(vectors_.size() - last) - 1;
     double most = 0.0;
     for (std::size_t i = 0; i <= last; ++i) {
-      for (const CandidateStage& stage : (*lists_[i])[chosen_[i]].candidate.stages) {
-        most = std::max(most, spread_share(stage, more));
+      for (const CandidateStage& stage : candidate(i).stages) {
+        most = std::max(most, spread_share(stage, holders_[last], more));
       }
     }
     return most;
   }
 
-  [[nodiscard]] double spread_share(const CandidateStage& stage, int more) const {
+  [[nodiscard]] double spread_share(const CandidateStage& stage, const std::vector<Holders>& all, int more) const {
     const Problem& problem = tables_.problem();
     const Port& port = tables_.space().ports[static_cast<std::size_t>(stage.port)];
+    const int per_node = problem.cluster.node_groups[static_cast<std::size_t>(port.group)].devices_per_node;
     SyncShape shape{port.group, port.devices, stage.split.tensor_parallel, 0, true};
     Bytes bytes;
     for (int layer = stage.layers.first; layer < stage.layers.last; ++layer) {
-      const Holders& holders = holders_[static_cast<std::size_t>(layer)];
-      if (!holders.spread) continue;
+      const Holders& holders = all[static_cast<std::size_t>(layer)];
+      if (!holders.mixed && holders.devices + more <= per_node) continue;
       // The gradient of a tied head is layer 0's.
       if (problem.model.tied_embeddings && layer == problem.model.layer_count() - 1) continue;
       bytes += Bytes{tables_.layer_gradients()[static_cast<std::size_t>(layer)].count() / stage.split.tensor_parallel};
@@ -321,8 +344,9 @@ class Closure {
   std::vector<std::vector<Column>*> lists_;
   std::vector<std::int64_t> rest_;  // samples that the best columns from here on finish
   std::vector<std::size_t> chosen_;
-  std::vector<Holders> holders_;     // by layer
-  std::map<int, ColumnList> known_;  // by vector
+  std::vector<std::vector<Holders>> holders_;  // by columns chosen and layer
+  std::map<int, ColumnList> known_;            // by vector
+  std::map<int, std::vector<int>> most_;       // by micro-batch size and vector
 };
 
 }  // namespace
