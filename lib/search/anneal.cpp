@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <optional>
 #include <random>
-#include <set>
 #include <utility>
 
 #include "search/layer_cut.hpp"
@@ -14,11 +13,10 @@ namespace hpplan {
 namespace {
 
 constexpr std::uint64_t kSeed = 20261130;
-/// A step may lead to a plan that is slower by up to this part.
-constexpr double kHeat = 0.01;
-/// A walk ends after this many plans without a better one; the search ends after this many such walks in a row.
-constexpr int kPatience = 400;
-constexpr int kWalks = 3;
+/// A step may lead to a plan that is slower by up to this part at the start of a walk, and by nothing at its end.
+constexpr double kHeat = 0.005;
+/// Plans that one walk looks at; after one that found nothing there is no other.
+constexpr int kSteps = 2000;
 /// What is gained by less than this part is no reason to walk on.
 constexpr double kGain = 1e-4;
 /// Changes that come to nothing before one is given up: where hardly any is possible, the walk must end too.
@@ -29,51 +27,38 @@ using Pipelines = std::vector<Candidate>;
 
 class Annealer {
  public:
-  Annealer(SearchTables& tables, Realised plan, std::int64_t most_work)
+  Annealer(SearchTables& tables, Realised plan, std::int64_t most_work, AnnealMoves moves)
       : tables_(tables), space_(tables.space()), now_(plan), best_(std::move(plan)), most_work_(most_work),
-        dice_(kSeed) {}
+        moves_(moves), dice_(kSeed) {}
 
   Improved run() {
     bool stopped = false;
     try {
-      for (int fruitless = 0; fruitless < kWalks && work_ < most_work_;) {
-        const double before = best_.time;
-        walk();
-        fruitless = best_.time < before * (1.0 - kGain) ? 0 : fruitless + 1;
+      double before = kInfinity;
+      while (best_.time < before * (1.0 - kGain) && work_ < most_work_) {
+        before = best_.time;
         now_ = best_;
+        walk();
       }
     } catch (const SearchStopped&) {
       stopped = true;
     }
-    return {std::move(best_), tries_, stopped};
+    return {std::move(best_), tries_, work_, stopped};
   }
 
  private:
   void walk() {
-    double mark = best_.time;
-    int patience = kPatience;
-    while (patience-- > 0 && work_ < most_work_) {
+    for (int step = 0; step < kSteps && work_ < most_work_; ++step) {
       std::optional<Pipelines> changed = draw_change();
       if (!changed) return;
-      count_work(*changed);
-      const double limit = now_.time * (1.0 + kHeat * chance());
+      ++tries_;
+      work_ += trial_work(tables_.problem(), *changed);
+      const double left = 1.0 - static_cast<double>(step) / kSteps;
+      const double limit = now_.time * (1.0 + kHeat * left * left * chance());
       Realised trial = realise(tables_, std::move(*changed), limit, kPlacements);
       if (!(trial.time <= limit)) continue;
       now_ = std::move(trial);
       if (now_.time < best_.time) best_ = now_;
-      if (best_.time < mark * (1.0 - kGain)) {
-        mark = best_.time;
-        patience = kPatience;
-      }
-    }
-  }
-
-  void count_work(const Pipelines& pipelines) {
-    ++tries_;
-    const std::set<Candidate> distinct(pipelines.begin(), pipelines.end());
-    const int micro_batches = tables_.problem().job.global_batch / static_cast<int>(pipelines.size());
-    for (const Candidate& pipeline : distinct) {
-      work_ += static_cast<std::int64_t>(pipeline.stages.size()) * std::max(1, micro_batches / pipeline.micro_batch);
     }
   }
 
@@ -130,7 +115,7 @@ class Annealer {
       case 5: return put(i, with_micro_batch(old, samples_of(i)));
       case 6: return put(i, with_sizes(old, samples_of(i)));
       case 7: return put(i, with_stage_count(old, samples_of(i)));
-      case 8: return with_twins(i);
+      case 8: return moves_ == AnnealMoves::KeepCount ? with_trade(i) : with_twins(i);
       default: return with_trade(i);
     }
   }
@@ -328,6 +313,7 @@ class Annealer {
   Realised now_;
   Realised best_;
   std::int64_t most_work_;
+  AnnealMoves moves_;
   std::int64_t work_ = 0;
   int tries_ = 0;
   std::mt19937_64 dice_;
@@ -335,8 +321,8 @@ class Annealer {
 
 }  // namespace
 
-Improved anneal(SearchTables& tables, Realised plan, std::int64_t most_work) {
-  return Annealer(tables, std::move(plan), most_work).run();
+Improved anneal(SearchTables& tables, Realised plan, std::int64_t most_work, AnnealMoves moves) {
+  return Annealer(tables, std::move(plan), most_work, moves).run();
 }
 
 }  // namespace hpplan

@@ -6,13 +6,17 @@
 
 namespace hpplan {
 
-/// A plan at least as good as `plan`, by a random walk over single changes of its pipelines that now and then takes a
-/// slightly slower plan: layers moved, devices split otherwise, stages halved, joined, swapped, taken away, added or
-/// traded between pipelines, a pipeline made two of half its devices, other micro-batch sizes. Unlike climb() it
-/// changes the number of pipelines and makes equal pipelines unequal. Ends when several walks from the best plan in a
-/// row found nothing better. Proves nothing.
-///   most_work  micro-batches times stages that may be simulated, about
-/// The walk draws its numbers from one fixed seed, so that equal plans give equal plans on every machine.
-[[nodiscard]] Improved anneal(SearchTables& tables, Realised plan, std::int64_t most_work);
+enum class AnnealMoves {
+  All,
+  KeepCount,  // the number of pipelines stays as it is
+};
+
+/// A plan at least as good as `plan`, by random walks over single changes of its pipelines that now and then take a
+/// slightly slower plan, less and less so: layers moved, devices split otherwise, stages halved, joined, swapped, taken
+/// away, added or traded between pipelines, a pipeline made two of half its devices, other micro-batch sizes. Unlike
+/// climb() they make equal pipelines unequal. They end with the first walk that finds nothing better. Prove nothing.
+///   most_work  see trial_work()
+/// The walks draw their numbers from one fixed seed, so that equal plans give equal plans on every machine.
+[[nodiscard]] Improved anneal(SearchTables& tables, Realised plan, std::int64_t most_work, AnnealMoves moves);
 
 }  // namespace hpplan

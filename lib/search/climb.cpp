@@ -16,18 +16,18 @@ constexpr double kGain = 1e-6;
 
 class Climber {
  public:
-  Climber(SearchTables& tables, Realised plan, int most_tries)
-      : tables_(tables), space_(tables.space()), best_(std::move(plan)), most_tries_(most_tries) {}
+  Climber(SearchTables& tables, Realised plan, std::int64_t most_work)
+      : tables_(tables), space_(tables.space()), best_(std::move(plan)), most_work_(most_work) {}
 
   Improved run() {
     bool stopped = false;
     try {
-      while (tries_ < most_tries_ && improve()) {
+      while (work_ < most_work_ && improve()) {
       }
     } catch (const SearchStopped&) {
       stopped = true;
     }
-    return {std::move(best_), tries_, stopped};
+    return {std::move(best_), tries_, work_, stopped};
   }
 
  private:
@@ -46,11 +46,12 @@ class Climber {
   /// Puts `changed` in the place of all equal pipelines; keeps what is faster.
   bool try_pipeline(const Candidate& changed) {
     tables_.check_stop();
-    if (tries_ >= most_tries_ || changed == original_) return false;
+    if (work_ >= most_work_ || changed == original_) return false;
     std::vector<Candidate> pipelines = best_.pipelines;
     std::replace(pipelines.begin(), pipelines.end(), original_, changed);
     if (!seen_.insert(pipelines).second) return false;
     ++tries_;
+    work_ += trial_work(tables_.problem(), pipelines);
     const double limit = best_.time * (1.0 - kGain);
     Realised trial = realise(tables_, std::move(pipelines), limit, kPlacements);
     if (!(trial.time < limit)) return false;
@@ -60,7 +61,7 @@ class Climber {
 
   bool try_shape(int micro_batch, const StageList& shape) {
     tables_.check_stop();
-    if (tries_ >= most_tries_) return false;
+    if (work_ >= most_work_) return false;
     const std::optional<Candidate> changed =
         cut_pipeline(tables_, micro_batch, shape, micro_batches_ * original_.micro_batch);
     return changed && try_pipeline(*changed);
@@ -167,7 +168,8 @@ class Climber {
   SearchTables& tables_;
   const Space& space_;
   Realised best_;
-  int most_tries_;
+  std::int64_t most_work_;
+  std::int64_t work_ = 0;
   int tries_ = 0;
   Candidate original_;     // the pipeline that is being changed
   int micro_batches_ = 1;  // that it runs in the best plan
@@ -176,8 +178,8 @@ class Climber {
 
 }  // namespace
 
-Improved climb(SearchTables& tables, Realised plan, int most_tries) {
-  return Climber(tables, std::move(plan), most_tries).run();
+Improved climb(SearchTables& tables, Realised plan, std::int64_t most_work) {
+  return Climber(tables, std::move(plan), most_work).run();
 }
 
 }  // namespace hpplan

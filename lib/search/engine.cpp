@@ -51,12 +51,15 @@ constexpr int kPlacementsTried = 64;
 constexpr std::int64_t kCoarseShare = 40;
 /// Where the tables leave a larger gap than this, prices look for a better bound.
 constexpr double kColumnGap = 0.01;
-/// Plans that may be priced on the way up from each good plan, and how far from the best a good plan may be.
-constexpr int kClimbTries = 3000;
+/// How far from the best a plan may be that is changed, and once it was.
 constexpr double kNearBest = 1.05;
+constexpr double kNearWhenClimbed = 1.06;
+/// How far the first plan of a number of pipelines may be: simple plans are worse where it does not divide the cluster.
+constexpr double kFarBest = 1.12;
 constexpr double kTwins = 2e-4;
-/// Micro-batches times stages that a random walk from the best plan may simulate.
-constexpr std::int64_t kAnnealWork = 10'000'000;
+/// Work (trial_work) of random walks from a plan, and of all changes to good plans before the last walk.
+constexpr std::int64_t kAnnealWork = 30'000'000;
+constexpr std::int64_t kImproveWork = 100'000'000;
 /// Tenths of the budget that the prices may use.
 constexpr std::int64_t kColumnTenths = 6;
 /// Pipelines of plans of simple shape start the prices where the plan is within this factor of the best of them.
@@ -555,7 +558,8 @@ void start_simple(SearchTables& tables, const SearchOptions& options, Knowledge&
     }
     for (const SimplePlan& simple : plans) {
       // Slower ones may still be wanted as alternatives, or become the best by some changes.
-      const double limit = options.met > 1 ? kInfinity : known.time * kNearBest;
+      const bool first = known.starts.count(simple.pipelines.size()) == 0;
+      const double limit = options.met > 1 ? kInfinity : known.time * (first ? kFarBest : kNearBest);
       if (simple.time >= limit) continue;
       ++known.report.candidates;
       const Realised realised = realise(tables, simple.pipelines, limit, kPlacementsTried);
@@ -575,8 +579,8 @@ Realised best_known(SearchTables& tables, const Knowledge& known) {
                  kPlacementsTried);
 }
 
-/// Changes the best plans of each number of pipelines while that makes them faster, where the proof leaves room for
-/// that.
+/// Changes the best plans of each number of pipelines while that makes them faster, and walks on from them, where the
+/// proof leaves room for that.
 void climb_from_best(SearchTables& tables, const SearchOptions& options, Knowledge& known) {
   const auto keep = [&](const Improved& improved) {
     keep_plan(tables.problem(), tables.space(), options, improved.plan, known);
@@ -586,19 +590,30 @@ void climb_from_best(SearchTables& tables, const SearchOptions& options, Knowled
   try {
     const Realised best = best_known(tables, known);
     if (best.time < kInfinity) known.starts[best.pipelines.size()] = best;
-    std::vector<double> climbed_from;
-    for (const auto& [pipelines, start] : known.starts) {
-      if (start.time > known.time * kNearBest) continue;
+    std::vector<const Realised*> starts;  // the fastest first
+    for (const auto& [pipelines, start] : known.starts) starts.push_back(&start);
+    std::stable_sort(starts.begin(), starts.end(),
+                     [](const Realised* a, const Realised* b) { return a->time < b->time; });
+    double last = 0.0;
+    std::int64_t left = kImproveWork;
+    for (const Realised* start : starts) {
+      if (start->time > known.time * kFarBest || left <= 0) break;
       // A pipeline and its twins of half the devices take the same time, and so do their changes.
-      const auto same = [time = start.time](double other) { return std::abs(time - other) < kTwins * time; };
-      if (std::any_of(climbed_from.begin(), climbed_from.end(), same)) continue;
-      climbed_from.push_back(start.time);
-      keep(climb(tables, start, kClimbTries));
+      if (start->time - last < kTwins * start->time) continue;
+      last = start->time;
+      const Improved climbed = climb(tables, *start, left);
+      keep(climbed);
+      left -= climbed.work;
+      if (known.stopped) return;
+      if (climbed.plan.time > known.time * kNearWhenClimbed || left <= 0) continue;
+      const Improved walked = anneal(tables, climbed.plan, std::min(left, kAnnealWork), AnnealMoves::KeepCount);
+      keep(walked);
+      left -= walked.work;
       if (known.stopped) return;
     }
     const Realised start = best_known(tables, known);
     if (start.time == kInfinity) return;
-    keep(anneal(tables, start, kAnnealWork));
+    keep(anneal(tables, start, kAnnealWork, AnnealMoves::All));
   } catch (const SearchStopped&) {
     known.stopped = true;
   }

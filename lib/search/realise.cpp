@@ -1,6 +1,7 @@
 #include "search/realise.hpp"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "base/check.hpp"
@@ -124,6 +125,17 @@ Realised realise(SearchTables& tables, std::vector<Candidate> pipelines, double 
   std::sort(pipelines.begin(), pipelines.end());  // one order, whoever found them
   if (tables.is_left_out(pipelines)) return {};
   return Realiser(tables, pipelines, limit, most_placements).run();
+}
+
+std::int64_t trial_work(const Problem& problem, const std::vector<Candidate>& pipelines) {
+  constexpr std::int64_t kStagePlaced = 200;
+  const int samples = problem.job.global_batch / static_cast<int>(pipelines.size());
+  std::int64_t work = 0;
+  for (const Candidate& pipeline : pipelines) work += kStagePlaced * static_cast<std::int64_t>(pipeline.stages.size());
+  for (const Candidate& pipeline : std::set<Candidate>(pipelines.begin(), pipelines.end())) {
+    work += static_cast<std::int64_t>(pipeline.stages.size()) * std::max(1, samples / pipeline.micro_batch);
+  }
+  return work;
 }
 
 Plan finish(const Problem& problem, const Space& space, const Realised& realised) {

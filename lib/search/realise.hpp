@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "domain/plan.hpp"
@@ -21,13 +22,18 @@ struct Realised {
 /// What a search around one plan came to.
 struct Improved {
   Realised plan;
-  int tries = 0;         // plans priced
-  bool stopped = false;  // by the tables' check_stop(), with the best plan until then
+  int tries = 0;          // plans priced
+  std::int64_t work = 0;  // what that cost, see trial_work()
+  bool stopped = false;   // by the tables' check_stop(), with the best plan until then
 };
 
 /// At most so many placements are priced; nothing slower than `limit` is of interest.
 [[nodiscard]] Realised realise(SearchTables& tables, std::vector<Candidate> pipelines, double limit,
                                int most_placements);
+
+/// What it costs to realise pipelines at a few placements: about the steps of their simulations (micro-batches times
+/// stages), and the work of so many of those for every stage that is placed.
+[[nodiscard]] std::int64_t trial_work(const Problem& problem, const std::vector<Candidate>& pipelines);
 
 /// A realised plan with every number predicted.
 [[nodiscard]] Plan finish(const Problem& problem, const Space& space, const Realised& realised);

@@ -24,11 +24,13 @@ TEST_CASE("a random walk keeps the limits, is the same each time, and is between
       if (other.time < kInfinity && (start.time == kInfinity || other.time > start.time)) start = std::move(other);
     }
     if (start.time == kInfinity) continue;
-    const Improved walked = anneal(pieces.tables, start, 300'000);
+    const AnnealMoves moves = seed % 2 == 0 ? AnnealMoves::All : AnnealMoves::KeepCount;
+    const Improved walked = anneal(pieces.tables, start, 300'000, moves);
     CHECK(walked.plan.time <= start.time);
     CHECK(walked.plan.time >= optimum * (1.0 - 1e-9));
-    CHECK(walked.plan.pipelines == anneal(pieces.tables, start, 300'000).plan.pipelines);
+    CHECK(walked.plan.pipelines == anneal(pieces.tables, start, 300'000, moves).plan.pipelines);
     CHECK(pieces.problem.job.constraints.pipelines.allows(static_cast<int>(walked.plan.pipelines.size())));
+    if (moves == AnnealMoves::KeepCount) CHECK(walked.plan.pipelines.size() == start.pipelines.size());
     faster += walked.plan.time < start.time * 0.999 ? 1 : 0;
   }
   CHECK(faster > 10);
