@@ -35,6 +35,8 @@ constexpr double kBracket = 2e-4;
 /// branches that were looked at before they were cut.
 constexpr std::int64_t kClosureShare = 2;
 constexpr std::int64_t kFruitlessShare = 5;
+/// Part of the budget that tables may use: where they need more, the branches are too many to be ended.
+constexpr std::int64_t kTableShare = 2;
 /// Work that ends branches for good raises the budget by up to so many times itself.
 constexpr std::int64_t kAllowance = 3;
 /// Pipelines on one vector that memory has room for.
@@ -155,8 +157,10 @@ class Engine {
   void run(std::int64_t budget) {
     budget_ = work() + budget;
     allowance_ = kAllowance * budget;
-    const std::int64_t start = tables_.work() - work();
-    tables_.stop_when([this, start] { return stopped() || tables_.work() > start + budget_; });
+    const std::int64_t before = work();
+    const std::int64_t start = tables_.work();
+    tables_.stop_when(
+        [this, before, start] { return stopped() || tables_.work() - start > (budget_ - before) / kTableShare; });
     try {
       seed();
       sound_ = bound();

@@ -160,22 +160,20 @@ Seconds one_f_one_b_lower_bound(std::span<const StageTime> stages, int micro_bat
 
 std::vector<StepLine> one_f_one_b_lines(std::span<const StageTime> stages) {
   check_arguments(stages, 1);
-  std::vector<StepLine> lines;
+  // Of the many lines, those that are the highest where a pipeline runs a few, some or many micro-batches.
+  const int p = static_cast<int>(stages.size());
+  std::array<std::pair<int, StepLine>, 5> highest{{{2 * p, {}}, {4 * p, {}}, {8 * p, {}}, {32 * p, {}}, {256 * p, {}}}};
   const auto add = [&](StepLine line) {
     line.fixed *= 1.0 - (line.fixed > 0.0 ? 1e-12 : -1e-12);
     line.each *= 1.0 - 1e-12;
-    // Lines are compared where all of them hold.
-    const auto above = [](const StepLine& a, const StepLine& b) {
-      return a.from <= b.from && a.each >= b.each && a.fixed >= b.fixed;
-    };
-    if (std::any_of(lines.begin(), lines.end(), [&](const StepLine& other) { return above(other, line); })) return;
-    std::erase_if(lines, [&](const StepLine& other) { return above(line, other); });
-    lines.push_back(line);
+    for (auto& [m, best] : highest) {
+      if (line.fixed + m * line.each > best.fixed + m * best.each) best = line;
+    }
   };
   for_each_window(stages, [&](const Window& window) {
     const Surroundings& around = window.around;
     const double pair = window.forward + window.backward;
-    const int slots = static_cast<int>(stages.size()) - window.first;
+    const int slots = p - window.first;
     const double both = pair + around.round_trip;
     const double ends = around.head + around.tail;
     if (window.first == window.last) {
@@ -187,6 +185,10 @@ std::vector<StepLine> one_f_one_b_lines(std::span<const StageTime> stages) {
     const int width = window.last - window.first + 1;
     add({ends + 2.0 * both - (slots + width) * (window.cycle / width), window.cycle / width, slots});
   });
+  std::vector<StepLine> lines;
+  for (const auto& [m, best] : highest) {
+    if (lines.empty() || best.each != lines.back().each || best.fixed != lines.back().fixed) lines.push_back(best);
+  }
   return lines;
 }
 

@@ -26,9 +26,9 @@ struct StepLine {
   double each = 0.0;
   int from = 0;
 };
-/// Lines that bound 1F1B steps over these stages from below, none of them below another everywhere: one for each stage,
-/// and one for each window of stages with the links inside it. Their inverses say in a few operations how many
-/// micro-batches a time has room for at most. Source: search-notes C.5, whole turns around a window rounded down.
+/// A few lines that bound 1F1B steps over these stages from below: there is one for each stage, and one for each window
+/// of stages with the links inside it; the highest of them at different m. Their inverses say in some operations how
+/// many micro-batches a time has room for at most. Source: search-notes C.5, with turns around a window rounded down.
 [[nodiscard]] std::vector<StepLine> one_f_one_b_lines(std::span<const StageTime> stages);
 
 /// Exact time of one GPipe step: all forwards, then all backwards. Both phases are flow shops of equal jobs, so
