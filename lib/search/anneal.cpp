@@ -49,13 +49,14 @@ class Annealer {
  private:
   void walk() {
     for (int step = 0; step < kSteps && work_ < most_work_; ++step) {
-      std::optional<Pipelines> changed = draw_change();
+      std::optional<Change> changed = draw_change();
       if (!changed) return;
       ++tries_;
-      work_ += trial_work(tables_.problem(), *changed);
+      work_ += trial_work(tables_.problem(), changed->pipelines);
       const double left = 1.0 - static_cast<double>(step) / kSteps;
       const double limit = now_.time * (1.0 + kHeat * left * left * chance());
-      Realised trial = realise(tables_, std::move(*changed), limit, kPlacements);
+      Realised trial =
+          realise(tables_, std::move(changed->pipelines), limit, kPlacements, std::move(changed->placement));
       if (!(trial.time <= limit)) continue;
       now_ = std::move(trial);
       if (now_.time < best_.time) best_ = now_;
@@ -70,14 +71,32 @@ class Annealer {
 
   // ---- changes ----
 
-  /// Changed pipelines that fit the cluster and the job's limits; nothing if that hardly ever comes out.
-  std::optional<Pipelines> draw_change() {
+  /// Pipelines, and where they lie as long as each stage needs the same devices.
+  struct Change {
+    Pipelines pipelines;
+    Placement placement;
+  };
+
+  /// A change that fits the cluster and the job's limits; nothing if that hardly ever comes out.
+  std::optional<Change> draw_change() {
     for (int draw = 0; draw < kMostDraws; ++draw) {
       tables_.check_stop();
       std::optional<Pipelines> changed = change();
-      if (changed && *changed != now_.pipelines && fits(*changed)) return changed;
+      if (!changed || *changed == now_.pipelines || !fits(*changed)) continue;
+      Placement placement = same_ports(*changed) ? now_.placement : Placement{};
+      return Change{std::move(*changed), std::move(placement)};
     }
     return std::nullopt;
+  }
+
+  /// Whether the pipelines need the same devices as those now, stage by stage.
+  [[nodiscard]] bool same_ports(const Pipelines& pipelines) const {
+    const auto same_stage = [](const CandidateStage& a, const CandidateStage& b) { return a.port == b.port; };
+    return std::equal(pipelines.begin(), pipelines.end(), now_.pipelines.begin(), now_.pipelines.end(),
+                      [&](const Candidate& a, const Candidate& b) {
+                        return std::equal(a.stages.begin(), a.stages.end(), b.stages.begin(), b.stages.end(),
+                                          same_stage);
+                      });
   }
 
   [[nodiscard]] bool fits(const Pipelines& pipelines) const {

@@ -64,6 +64,23 @@ std::vector<double> best_links(SearchTables& tables, const Candidate& candidate)
   return links;
 }
 
+std::optional<Candidate> twin_of(const SearchTables& tables, const Candidate& candidate) {
+  const std::vector<int>& sizes = tables.problem().job.micro_batches;
+  const int half = candidate.micro_batch / 2;
+  if (candidate.micro_batch % 2 != 0 || std::find(sizes.begin(), sizes.end(), half) == sizes.end()) return std::nullopt;
+  const bool even = std::all_of(candidate.stages.begin(), candidate.stages.end(),
+                                [](const CandidateStage& stage) { return stage.split.data_parallel % 2 == 0; });
+  if (!even) return std::nullopt;
+  Candidate twin{half, candidate.stages};
+  for (CandidateStage& stage : twin.stages) {
+    const Port& port = tables.space().ports[static_cast<std::size_t>(stage.port)];
+    stage.port = tables.space().find({port.group, port.devices / 2});
+    if (stage.port < 0) return std::nullopt;
+    stage.split.data_parallel /= 2;
+  }
+  return twin;
+}
+
 double slowest_optimizer(SearchTables& tables, std::span<const Candidate> pipelines) {
   double slowest = 0.0;
   for (const Candidate& pipeline : pipelines) {

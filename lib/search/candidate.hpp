@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -84,6 +85,11 @@ class SearchTables {
 
 /// Seconds of the transfer from each stage of the candidate to the next, over the best link of any placement.
 [[nodiscard]] std::vector<double> best_links(SearchTables& tables, const Candidate& candidate);
+
+/// A pipeline with half of every stage's replicas and of the micro-batch: two of them take the same time in the place
+/// of the whole, with its memory, its groups of gradients and its links, or better ones, while the optimizer is not
+/// sharded over a stage's replicas. Nothing if some stage cannot be halved.
+[[nodiscard]] std::optional<Candidate> twin_of(const SearchTables& tables, const Candidate& candidate);
 
 /// The largest optimizer time over all stages of the candidates, in seconds.
 [[nodiscard]] double slowest_optimizer(SearchTables& tables, std::span<const Candidate> pipelines);

@@ -159,18 +159,11 @@ class Closure {
     }
   }
 
-  /// Whether two pipelines, each with half of every stage's replicas and of the micro-batch, take the same time in its
-  /// place: then no plan needs it. They have its memory, its groups of gradients and its links, or better ones.
+  /// Whether no plan needs the pipeline, as two others do in its place.
   [[nodiscard]] bool has_twin(const Candidate& candidate) const {
     const Job& job = tables_.problem().job;
     if (job.constraints.pipelines.max >= 0 || job.optimizer_sharding != OptimizerSharding::None) return false;
-    if (tables_.leaves_out() || candidate.micro_batch % 2 != 0) return false;
-    const auto& sizes = job.micro_batches;
-    if (std::find(sizes.begin(), sizes.end(), candidate.micro_batch / 2) == sizes.end()) return false;
-    return std::all_of(candidate.stages.begin(), candidate.stages.end(), [&](const CandidateStage& stage) {
-      const Port& port = tables_.space().ports[static_cast<std::size_t>(stage.port)];
-      return stage.split.data_parallel % 2 == 0 && tables_.space().find({port.group, port.devices / 2}) >= 0;
-    });
+    return !tables_.leaves_out() && twin_of(tables_, candidate).has_value();
   }
 
   /// Times candidates, and keeps those that finish so many micro-batches by the limit.

@@ -17,6 +17,7 @@
 #include "search/column_engine.hpp"
 #include "search/enumeration.hpp"
 #include "search/even_out.hpp"
+#include "search/improve_places.hpp"
 #include "search/infeasible.hpp"
 #include "search/plan_shape.hpp"
 #include "search/simple_plans.hpp"
@@ -59,9 +60,11 @@ constexpr double kNearWhenClimbed = 1.06;
 /// How far the first plan of a number of pipelines may be: simple plans are worse where it does not divide the cluster.
 constexpr double kFarBest = 1.12;
 constexpr double kTwins = 2e-4;
-/// Work (trial_work) of random walks from a plan, and of all changes to good plans before the last walk.
+/// Work (trial_work) of random walks from a plan, of all changes to good plans before the last walk, and of other
+/// places for the best plan.
 constexpr std::int64_t kAnnealWork = 30'000'000;
 constexpr std::int64_t kImproveWork = 100'000'000;
+constexpr std::int64_t kPlacesWork = 10'000'000;
 /// Tenths of the budget that the prices may use.
 constexpr std::int64_t kColumnTenths = 6;
 /// Pipelines of plans of simple shape start the prices where the plan is within this factor of the best of them.
@@ -527,6 +530,26 @@ std::vector<Candidate> candidates_of(const Space& space, const Plan& plan) {
   return candidates;
 }
 
+/// The nodes of a plan's stages.
+Placement placement_of(const Plan& plan) {
+  Placement placement;
+  for (const PipelinePlan& pipeline : plan.pipelines) {
+    placement.emplace_back();
+    for (const StagePlan& stage : pipeline.stages) {
+      std::vector<int>& nodes = placement.back().emplace_back();
+      for (const DevicePlace& device : stage.devices) {
+        if (nodes.empty() || nodes.back() != device.node) nodes.push_back(device.node);
+      }
+    }
+  }
+  return placement;
+}
+
+/// A plan as it is placed, if it is no slower than `limit`; a time of infinity if not.
+Realised realise_again(SearchTables& tables, const Plan& plan, double limit) {
+  return realise(tables, candidates_of(tables.space(), plan), limit, 1, placement_of(plan));
+}
+
 /// Bounds the whole space by prices, and looks for better plans there.
 void improve_by_columns(SearchTables& tables, const SearchOptions& options, Knowledge& known) {
   const Problem& problem = tables.problem();
@@ -577,12 +600,6 @@ void start_simple(SearchTables& tables, const SearchOptions& options, Knowledge&
   }
 }
 
-/// The best plan as its pipelines; a time of infinity if it was placed by a longer look than this one.
-Realised best_known(SearchTables& tables, const Knowledge& known) {
-  return realise(tables, candidates_of(tables.space(), known.plans.front().second), known.time * (1.0 + kEqualTimes),
-                 kPlacementsTried);
-}
-
 /// Changes the best plans of each number of pipelines while that makes them faster, and walks on from them, where the
 /// proof leaves room for that.
 void climb_from_best(SearchTables& tables, const SearchOptions& options, Knowledge& known) {
@@ -592,7 +609,7 @@ void climb_from_best(SearchTables& tables, const SearchOptions& options, Knowled
     known.stopped = known.stopped || improved.stopped;
   };
   try {
-    const Realised best = best_known(tables, known);
+    const Realised best = realise_again(tables, known.plans.front().second, known.time * (1.0 + kEqualTimes));
     if (best.time < kInfinity) known.starts[best.pipelines.size()] = best;
     std::vector<const Realised*> starts;  // the fastest first
     for (const auto& [pipelines, start] : known.starts) starts.push_back(&start);
@@ -615,9 +632,23 @@ void climb_from_best(SearchTables& tables, const SearchOptions& options, Knowled
       left -= walked.work;
       if (known.stopped) return;
     }
-    const Realised start = best_known(tables, known);
+    const Realised start = realise_again(tables, known.plans.front().second, known.time * (1.0 + kEqualTimes));
     if (start.time == kInfinity) return;
     keep(anneal(tables, start, kAnnealWork, AnnealMoves::All));
+  } catch (const SearchStopped&) {
+    known.stopped = true;
+  }
+}
+
+/// Stages of the best plan moved between nodes, where the proof leaves room for that.
+void improve_places_of_best(SearchTables& tables, const SearchOptions& options, Knowledge& known) {
+  try {
+    const Realised best = realise_again(tables, known.plans.front().second, known.time * (1.0 + kEqualTimes));
+    if (best.time == kInfinity) return;
+    const Improved placed = improve_places(tables, best, kPlacesWork);
+    keep_plan(tables.problem(), tables.space(), options, placed.plan, known);
+    known.report.candidates += placed.tries;
+    known.stopped = known.stopped || placed.stopped;
   } catch (const SearchStopped&) {
     known.stopped = true;
   }
@@ -648,6 +679,7 @@ void search_branches(WholeSpace& whole, const SearchOptions& options, Knowledge&
   };
   if (gap_is_wide()) climb_from_best(whole.tables, options, known);
   if (gap_is_wide()) improve_by_columns(whole.tables, options, known);
+  if (gap_is_wide()) improve_places_of_best(whole.tables, options, known);
 }
 
 /// The same without dynamic programming. Ended early, it has proved nothing beyond the work bound.
@@ -688,8 +720,8 @@ void even_out_best(SearchTables& tables, Knowledge& known) {
   const Space& space = tables.space();
   try {
     const double limit = known.plans.front().first * (1.0 + kEqualTimes);
-    Realised best = realise(tables, candidates_of(space, known.plans.front().second), limit, kPlacementsTried);
-    if (best.time > limit) return;  // it was placed by a longer look
+    Realised best = realise_again(tables, known.plans.front().second, limit);
+    if (best.time > limit) return;
     best = even_out(tables, std::move(best), limit, kEvenTries);
     known.plans.front() = {best.time, finish(tables.problem(), space, best)};
   } catch (const SearchStopped&) {

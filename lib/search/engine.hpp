@@ -77,10 +77,11 @@ struct SearchResult {
 ///
 /// Plans of simple shape give the first incumbents (simple_plans.hpp). When the cluster has more than some hundred
 /// resource vectors, the tables only search the spaces whose stages are multiples of 2, 4, .. devices, for a good plan.
-/// Where a gap is left, the best plans of each number of pipelines are changed while that helps (climb.hpp), and prices
-/// per device bound the whole space and find more plans (column_engine.hpp); their work depends on the ports and not on
-/// the number of devices. Most pipelines are too dear by bounds with one number per state already (sum_bound.hpp),
-/// which see the fill and the links of deep pipelines; a DP with a frontier settles the rest.
+/// Where a gap is left, the best plans of each number of pipelines are changed while that helps (climb.hpp,
+/// anneal.hpp), and prices per device bound the whole space and find more plans (column_engine.hpp); their work depends
+/// on the ports and not on the number of devices. Most pipelines are too dear by bounds with one number per state
+/// already (sum_bound.hpp), which see the fill and the links of deep pipelines; a DP with a frontier settles the rest.
+/// In the end the stages of the best plan change places (improve_places.hpp).
 ///
 /// Of plans with equal time the one that is first in EvenOrder is chosen, where few enough are that fast to look at
 /// all.
@@ -88,10 +89,11 @@ struct SearchResult {
 /// Further plans are found by further searches, each without the shapes of the plans before it.
 ///
 /// Work: a pipeline table costs O(stages * layers^2 * ports^2 * splits * vectors), a price O(stages * layers^2 *
-/// ports^2 * splits * frontier), its bounds O(stages * layers^2 + stages * layers * ports * splits). The tables of the
-/// whole space stop at `proof_budget`, which grows by the work that ends branches for good, to four times itself at
-/// most; those of coarser spaces and the prices stop at parts of it, the climb and the choice among equal plans at
-/// counts of their own. Beyond that the counted work does not grow with the cluster.
+/// ports^2 * splits * frontier), its bounds O(stages * layers^2 + stages * layers * ports * splits). The
+/// branches of the whole space stop at `proof_budget`, which grows by the work that ends branches for good, to four
+/// times itself at most, and their tables at half of that; coarser spaces and the prices stop at parts of it, changes
+/// to plans and the choice among equal plans at counts of their own. Beyond that the counted work does not grow with
+/// the cluster.
 [[nodiscard]] SearchResult find_plan(const Problem& problem, const SearchOptions& options);
 
 }  // namespace hpplan

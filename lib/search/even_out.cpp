@@ -34,7 +34,7 @@ bool improve(SearchTables& tables, Realised& plan, std::size_t p, double limit, 
       if (--tries < 0) return false;
       std::vector<Candidate> pipelines = plan.pipelines;
       pipelines[p] = std::move(moved);
-      Realised trial = realise(tables, std::move(pipelines), limit, kPlacements);
+      Realised trial = realise(tables, std::move(pipelines), limit, kPlacements, plan.placement);
       if (trial.time > limit) continue;
       plan = std::move(trial);
       return true;

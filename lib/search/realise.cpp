@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "base/check.hpp"
@@ -30,15 +31,21 @@ class Realiser final : public PlacementVisitor {
       : tables_(tables), problem_(tables.problem()), pipelines_(pipelines), limit_(limit), budget_(most_placements),
         optimizer_(slowest_optimizer(tables, pipelines)), sync_(problem_, sync_stages(), tables.layer_gradients()) {}
 
-  Realised run() {
+  ///   first   see realise()
+  Realised run(const Placement& first) {
     PipelineTimers ideal;
     for (const Candidate& pipeline : pipelines_) ideal.add(tables_.timer(pipeline, best_links(tables_, pipeline)));
     const double sync = syncs() ? sync_.at_least().value() : 0.0;
     const auto least = allocate(ideal, problem_.job.global_batch, limit_ - optimizer_ - sync);
     if (!least) return std::move(best_);
     pipelines_time_ = least->time;
-    if (const auto aligned = aligned_placement(problem_, tables_.space(), pipelines_)) price(*aligned);
-    best_.complete = for_each_placement(problem_, tables_.space(), pipelines_, *this) && !exhausted_;
+    if (!first.empty()) price(first);
+    if (spent() < budget_) {
+      if (const auto aligned = aligned_placement(problem_, tables_.space(), pipelines_)) price(*aligned);
+      best_.complete = for_each_placement(problem_, tables_.space(), pipelines_, *this) && !exhausted_;
+    } else {
+      best_.complete = false;
+    }
     best_.tried = spent();
     return std::move(best_);
   }
@@ -119,12 +126,22 @@ class Realiser final : public PlacementVisitor {
   bool exhausted_ = false;  // the budget ended the search
 };
 
+/// Brings pipelines, and their places if there are any, into the one order in which they are placed.
+void sort_with_places(std::vector<Candidate>& pipelines, Placement& places) {
+  if (places.empty()) return std::sort(pipelines.begin(), pipelines.end());
+  std::vector<std::pair<Candidate, std::vector<std::vector<int>>>> both;
+  for (std::size_t i = 0; i < pipelines.size(); ++i) both.emplace_back(std::move(pipelines[i]), std::move(places[i]));
+  std::sort(both.begin(), both.end());
+  for (std::size_t i = 0; i < both.size(); ++i) std::tie(pipelines[i], places[i]) = std::move(both[i]);
+}
+
 }  // namespace
 
-Realised realise(SearchTables& tables, std::vector<Candidate> pipelines, double limit, int most_placements) {
-  std::sort(pipelines.begin(), pipelines.end());  // one order, whoever found them
+Realised realise(SearchTables& tables, std::vector<Candidate> pipelines, double limit, int most_placements,
+                 Placement first) {
+  sort_with_places(pipelines, first);
   if (tables.is_left_out(pipelines)) return {};
-  return Realiser(tables, pipelines, limit, most_placements).run();
+  return Realiser(tables, pipelines, limit, most_placements).run(first);
 }
 
 std::int64_t trial_work(const Problem& problem, const std::vector<Candidate>& pipelines) {

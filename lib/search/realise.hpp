@@ -28,8 +28,9 @@ struct Improved {
 };
 
 /// At most so many placements are priced; nothing slower than `limit` is of interest.
+///   first   a placement of the pipelines, in their order, that is priced before others; empty: none
 [[nodiscard]] Realised realise(SearchTables& tables, std::vector<Candidate> pipelines, double limit,
-                               int most_placements);
+                               int most_placements, Placement first = {});
 
 /// What it costs to realise pipelines at a few placements: about the steps of their simulations (micro-batches times
 /// stages), and the work of so many of those for every stage that is placed.
