@@ -237,13 +237,30 @@ std::int64_t Branch::spare_of(const Size& size, std::size_t v, const Bracket& br
   return static_cast<std::int64_t>(size.micro_batch) * (bracket.high[v] - bracket.next(v));
 }
 
+/// Whether the table of the number tried next says something about the vector.
+bool Branch::knows_next(const Size& size, std::size_t v, const Bracket& bracket) {
+  const auto slice = size.slices.find(bracket.next(v));
+  if (slice == size.slices.end()) return false;
+  return !std::isnan(slice->second.least[v]) || slice->second.spare >= spare_of(size, v, bracket);
+}
+
+/// Adds a table to a few that are wanted, or widens it there.
+void Branch::want(std::vector<TableKey>& missing, const TableKey& key) {
+  const auto same = std::find_if(missing.begin(), missing.end(), [&](const TableKey& other) {
+    return other.micro_batch == key.micro_batch && other.micro_batches == key.micro_batches;
+  });
+  if (same != missing.end()) {
+    same->spare = std::max(same->spare, key.spare);
+  } else if (missing.size() < kMostAtOnce) {
+    missing.push_back(key);
+  }
+}
+
 /// Moves the bracket of a vector by what its table at the next number says, if that is known.
 void Branch::try_next(const Size& size, std::size_t v, double target, Bracket& bracket) const {
+  if (!knows_next(size, v, bracket)) return;  // in the next round
   const int tried = bracket.next(v);
-  const auto slice = size.slices.find(tried);
-  const bool outside = slice != size.slices.end() && std::isnan(slice->second.least[v]);
-  if (slice == size.slices.end() || (outside && slice->second.spare < spare_of(size, v, bracket))) return;
-  tighten(size, tried, slice->second, Source::Own, target, bracket);
+  tighten(size, tried, size.slices.at(tried), Source::Own, target, bracket);
   if (bracket.low[v] >= tried) {
     bracket.step[v] /= 2;
   } else if (bracket.high[v] < tried) {
@@ -340,14 +357,9 @@ std::optional<std::vector<RelaxedPipeline>> Branch::relaxed(double target) {
       const Bracket& bracket = brackets[owner[v]];
       pipeline.micro_batch = size.micro_batch;
       pipeline.micro_batches = bracket.high[v];
-      if (!bracket.is_open(v)) continue;
-      const int next = bracket.next(v);
-      const TableKey key{size.micro_batch, next,
-                         static_cast<std::int64_t>(size.micro_batch) * (bracket.high[v] - next)};
-      const auto slice = size.slices.find(next);
-      const bool known = (slice != size.slices.end() && slice->second.spare >= key.spare) ||
-                         std::find(missing.begin(), missing.end(), key) != missing.end();
-      if (!known && missing.size() < kMostAtOnce) missing.push_back(key);
+      if (bracket.is_open(v) && !knows_next(size, v, bracket)) {
+        want(missing, {size.micro_batch, bracket.next(v), spare_of(size, v, bracket)});
+      }
     }
     compute_slices(missing);
     bool confirmed = true;

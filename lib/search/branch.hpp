@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -108,6 +109,8 @@ class Branch {
   void tighten_prices();
   [[nodiscard]] Bracket bracket(const Size& size, double target) const;
   [[nodiscard]] static std::int64_t spare_of(const Size& size, std::size_t v, const Bracket& bracket);
+  [[nodiscard]] static bool knows_next(const Size& size, std::size_t v, const Bracket& bracket);
+  static void want(std::vector<TableKey>& missing, const TableKey& key);
   void try_next(const Size& size, std::size_t v, double target, Bracket& bracket) const;
   enum class Source { Own, Inherited };
   void tighten(const Size& size, int micro_batches, const Slice& least, Source source, double target,

@@ -1,6 +1,7 @@
 #include "search/candidate.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "predict/gradient_sync.hpp"
 #include "predict/link.hpp"
@@ -10,8 +11,9 @@ namespace hpplan {
 
 namespace {
 
-/// Timers that are kept.
-constexpr std::size_t kMostTimers = 20'000;
+/// Stages of the timers that are kept, and what a timer costs beside them.
+constexpr std::size_t kMostTimedStages = 400'000;
+constexpr std::size_t kTimerStages = 16;
 
 }  // namespace
 
@@ -48,7 +50,11 @@ PipelineTimer SearchTables::timer(const Candidate& pipeline, const std::vector<d
   std::pair key(pipeline, links);
   const auto known = timers_.find(key);
   if (known != timers_.end()) return known->second;
-  if (timers_.size() >= kMostTimers) timers_.clear();
+  if (timed_stages_ >= kMostTimedStages) {
+    timers_.clear();
+    timed_stages_ = 0;
+  }
+  timed_stages_ += pipeline.stages.size() + kTimerStages;
   PipelineTimer timer(*this, pipeline, links);
   return timers_.emplace(std::move(key), std::move(timer)).first->second;
 }

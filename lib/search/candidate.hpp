@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "domain/plan.hpp"
@@ -81,6 +82,7 @@ class SearchTables {
   std::map<int, std::vector<double>> transfers_;
   std::vector<Bytes> layer_gradients_;
   std::map<std::pair<Candidate, std::vector<double>>, PipelineTimer> timers_;  // the last ones used
+  std::size_t timed_stages_ = 0;
 };
 
 /// Seconds of the transfer from each stage of the candidate to the next, over the best link of any placement.

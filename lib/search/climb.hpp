@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+
 #include "search/realise.hpp"
 
 namespace hpplan {

@@ -51,7 +51,12 @@ class Closure {
   }
 
   ClosureResult run() {
-    choose_vectors(resources_.full(), resources_.full(), global_batch());
+    try {
+      choose_vectors(resources_.full(), resources_.full(), global_batch());
+    } catch (const SearchStopped&) {
+      result_.complete = false;
+      result_.stopped = true;
+    }
     return std::move(result_);
   }
 
@@ -131,7 +136,7 @@ class Closure {
     return &list.columns;
   }
 
-  /// Most micro-batches of a size that one pipeline on v can finish, as far as the branch knew at the start.
+  /// Most micro-batches of a size that one pipeline on v can finish, as far as the branch knew when first asked.
   int most_micro_batches(int micro_batch, int v) {
     const auto [place, added] = most_.try_emplace(micro_batch);
     if (added) place->second = branch_.most_micro_batches(micro_batch, limit());
@@ -214,7 +219,6 @@ class Closure {
       }
       if (result_.combinations % 64 == 0) tables_.check_stop();
       chosen_.push_back(c);
-      hold(i);
       if (enough(i)) combine(i + 1, most);
       chosen_.pop_back();
     }
@@ -233,6 +237,7 @@ class Closure {
     const auto at_most = [](PipelineTimer& timer, double time, int most) { return timer.no_more_within(time, most); };
     const auto exactly = [](PipelineTimer& timer, double time, int most) { return timer.most_within(time, most); };
     if (!can_finish(last, tail + share, at_most) || !can_finish(last, tail + share, exactly)) return false;
+    hold(last);
     share = std::max(share, spread_share(last));
     return can_finish(last, tail + share, at_most) && can_finish(last, tail + share, exactly);
   }

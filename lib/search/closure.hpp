@@ -22,6 +22,7 @@ struct ClosureBudget {
 
 struct ClosureResult {
   bool complete = true;  // every plan of the branch below the limit was scored
+  bool stopped = false;  // by the tables' check_stop(), with the best plan until then
   Realised best;         // the best plan found below the limit, if any
   std::int64_t combinations = 0;
   std::int64_t timings = 0;

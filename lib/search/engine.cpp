@@ -54,14 +54,15 @@ constexpr int kPlacementsTried = 64;
 constexpr std::int64_t kCoarseShare = 40;
 /// Where the tables leave a larger gap than this, prices look for a better bound.
 constexpr double kColumnGap = 0.01;
-/// How far from the best a plan may be that is changed, and once it was.
+/// How far from the best a simple plan may be that is looked at, the first of its number of pipelines, as simple plans
+/// are worse where that does not divide the cluster, and a plan to walk on from when it was climbed from.
 constexpr double kNearBest = 1.05;
-constexpr double kNearWhenClimbed = 1.06;
-/// How far the first plan of a number of pipelines may be: simple plans are worse where it does not divide the cluster.
 constexpr double kFarBest = 1.12;
+constexpr double kNearWhenClimbed = 1.06;
 constexpr double kTwins = 2e-4;
-/// Work (trial_work) of random walks from a plan, of all changes to good plans before the last walk, and of other
-/// places for the best plan.
+/// Work (trial_work) of a climb and of random walks from a plan, of all changes to good plans before the last walk, and
+/// of other places for the best plan.
+constexpr std::int64_t kClimbWork = 25'000'000;
 constexpr std::int64_t kAnnealWork = 30'000'000;
 constexpr std::int64_t kImproveWork = 100'000'000;
 constexpr std::int64_t kPlacesWork = 10'000'000;
@@ -441,6 +442,7 @@ class Engine {
     report_.looks += closed.combinations;
     report_.timings += closed.timings;
     if (closed.best.time < goal) keep(closed.best);
+    if (closed.stopped) throw SearchStopped{};
     if (closed.complete) {
       // Every plan of the branch below the goal was scored; slower ones only matter while the incumbent is slower.
       node.low = goal;
@@ -622,7 +624,7 @@ void climb_from_best(SearchTables& tables, const SearchOptions& options, Knowled
       // A pipeline and its twins of half the devices take the same time, and so do their changes.
       if (start->time - last < kTwins * start->time) continue;
       last = start->time;
-      const Improved climbed = climb(tables, *start, left);
+      const Improved climbed = climb(tables, *start, std::min(left, kClimbWork));
       keep(climbed);
       left -= climbed.work;
       if (known.stopped) return;

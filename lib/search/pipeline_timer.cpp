@@ -1,6 +1,8 @@
 #include "search/pipeline_timer.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <utility>
 
 #include "base/check.hpp"
 #include "search/candidate.hpp"
@@ -67,9 +69,10 @@ int PipelineTimer::no_more_within(double limit, int most) const {
   if (at_most < most) most = static_cast<int>(at_most);
   const auto not_full = static_cast<int>(variants_.size()) - 1;
   if (!memory_->fits) return std::min(most, not_full);
+  const double time = limit * (1.0 + step_rounding(static_cast<int>(variants_.size()), most));
   for (const StepLine& line : memory_->lines) {
-    const double room = (limit - line.fixed) / line.each;
-    if (room < most) most = std::max({line.from, not_full, static_cast<int>(std::max(room, 0.0))});
+    const double room = (time - line.fixed) / line.each;
+    if (room < most) most = std::min(most, std::max({line.from, not_full, static_cast<int>(std::max(room, 0.0))}));
   }
   return most;
 }
@@ -106,6 +109,10 @@ int PipelineTimer::find_most_within(double limit, int most) {
 }
 
 void PipelineTimers::add(PipelineTimer timer) {
+  const int size = timer.micro_batch();
+  nested_ = nested_ && std::all_of(distinct_.begin(), distinct_.end(), [size](const PipelineTimer& other) {
+              return size % other.micro_batch() == 0 || other.micro_batch() % size == 0;
+            });
   const auto same =
       std::find_if(distinct_.begin(), distinct_.end(), [&](const auto& other) { return other.same_as(timer); });
   owners_.push_back(static_cast<std::size_t>(same - distinct_.begin()));
@@ -174,14 +181,6 @@ bool nested_split(const PipelineTimers& timers, const std::vector<int>& caps, in
   return rest == 0;
 }
 
-/// Whether of any two micro-batch sizes one divides the other.
-bool nested_sizes(const PipelineTimers& timers) {
-  std::vector<int> sizes;
-  for (std::size_t i = 0; i < timers.size(); ++i) sizes.push_back(timers.micro_batch(i));
-  std::sort(sizes.begin(), sizes.end());
-  return std::adjacent_find(sizes.begin(), sizes.end(), [](int a, int b) { return b % a != 0; }) == sizes.end();
-}
-
 bool batch_fits(const PipelineTimers& timers, const std::vector<int>& caps, int global_batch) {
   std::int64_t most = 0;
   for (std::size_t i = 0; i < timers.size(); ++i) {
@@ -189,7 +188,7 @@ bool batch_fits(const PipelineTimers& timers, const std::vector<int>& caps, int 
     most += static_cast<std::int64_t>(caps[i]) * timers.micro_batch(i);
   }
   if (most < global_batch) return false;
-  if (nested_sizes(timers)) return nested_split(timers, caps, global_batch);
+  if (timers.nested_sizes()) return nested_split(timers, caps, global_batch);
   return exact_split(timers, caps, global_batch, nullptr);
 }
 

@@ -22,7 +22,8 @@ class PipelineTimer {
   PipelineTimer(SearchTables& tables, const Candidate& candidate, std::vector<double> links);
 
   [[nodiscard]] double time(int micro_batches);
-  /// Whether `micro_batches` take no more than `limit`: often told by a bound, which is quicker than a simulation.
+  /// Whether `micro_batches` take no more than `limit`, which is finite: often told by a bound, which is quicker than a
+  /// simulation.
   [[nodiscard]] bool within(int micro_batches, double limit) {
     return !(bound(micro_batches) > limit) && time(micro_batches) <= limit;
   }
@@ -76,12 +77,15 @@ class PipelineTimers {
   [[nodiscard]] PipelineTimer& at(std::size_t pipeline) { return distinct_[owners_[pipeline]]; }
   [[nodiscard]] std::vector<PipelineTimer>& distinct() { return distinct_; }
   [[nodiscard]] int micro_batch(std::size_t pipeline) const { return distinct_[owners_[pipeline]].micro_batch(); }
+  /// Whether of any two micro-batch sizes one divides the other.
+  [[nodiscard]] bool nested_sizes() const { return nested_; }
   /// For each pipeline the largest number of micro-batches whose time is at most `limit`.
   [[nodiscard]] std::vector<int> most_within(double limit, int global_batch);
 
  private:
   std::vector<PipelineTimer> distinct_;
   std::vector<std::size_t> owners_;  // by pipeline
+  bool nested_ = true;
 };
 
 /// Splits the global batch: the m_i >= 1 with sum of micro_batch_i * m_i == global_batch that minimise the slowest

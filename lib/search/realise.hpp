@@ -33,7 +33,7 @@ struct Improved {
                                int most_placements, Placement first = {});
 
 /// What it costs to realise pipelines at a few placements: about the steps of their simulations (micro-batches times
-/// stages), and the work of so many of those for every stage that is placed.
+/// stages), and for every stage that is placed as much as 200 of those.
 [[nodiscard]] std::int64_t trial_work(const Problem& problem, const std::vector<Candidate>& pipelines);
 
 /// A realised plan with every number predicted.

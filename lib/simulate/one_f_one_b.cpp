@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "base/check.hpp"
@@ -154,8 +155,7 @@ Seconds one_f_one_b_lower_bound(std::span<const StageTime> stages, int micro_bat
     }
     bound = std::max(bound, window_bound(w.forward, w.backward, w.around, w.first, w.last, p, micro_batches, w.cycle));
   });
-  // The sums above round differently from the sweep: one part in 10^12 covers p*m additions of the largest problems.
-  return Seconds{bound * (1.0 - 1e-12)};
+  return Seconds{bound * (1.0 - step_rounding(p, micro_batches))};
 }
 
 std::vector<StepLine> one_f_one_b_lines(std::span<const StageTime> stages) {
@@ -163,9 +163,7 @@ std::vector<StepLine> one_f_one_b_lines(std::span<const StageTime> stages) {
   // Of the many lines, those that are the highest where a pipeline runs a few, some or many micro-batches.
   const int p = static_cast<int>(stages.size());
   std::array<std::pair<int, StepLine>, 5> highest{{{2 * p, {}}, {4 * p, {}}, {8 * p, {}}, {32 * p, {}}, {256 * p, {}}}};
-  const auto add = [&](StepLine line) {
-    line.fixed *= 1.0 - (line.fixed > 0.0 ? 1e-12 : -1e-12);
-    line.each *= 1.0 - 1e-12;
+  const auto add = [&](const StepLine& line) {
     for (auto& [m, best] : highest) {
       if (line.fixed + m * line.each > best.fixed + m * best.each) best = line;
     }
@@ -214,7 +212,7 @@ Seconds unsplit_lower_bound(std::span<const StageTime> stages, int micro_batches
     bound = std::max(bound, before + stage.total() * micro_batches);
     before += stage.total() + stage.link * 2.0;
   }
-  return bound * (1.0 - 1e-12);
+  return bound * (1.0 - step_rounding(static_cast<int>(stages.size()), micro_batches));
 }
 
 Seconds split_lower_bound(std::span<const StageTime> stages, int micro_batches) {
@@ -232,7 +230,7 @@ Seconds split_lower_bound(std::span<const StageTime> stages, int micro_batches) 
     forwards += stage.forward + stage.link;
     backwards += stage.backward + stage.link;
   }
-  return bound * (1.0 - 1e-12);
+  return bound * (1.0 - step_rounding(static_cast<int>(stages.size()), micro_batches));
 }
 
 }  // namespace hpplan

@@ -8,6 +8,12 @@
 
 namespace hpplan {
 
+/// How much the sums of a simulated step may round, as a part of it: its longest path adds some 4 (m + p) times, each
+/// rounding by 2^-53 at most, and the bounds below a few times.
+[[nodiscard]] constexpr double step_rounding(int stages, int micro_batches) {
+  return 1e-12 + 4.5e-16 * (static_cast<double>(micro_batches) + stages);
+}
+
 /// Exact time of one 1F1B step (with flush) over unequal stages and links.
 ///   stages         at least one; stage s runs min(m, p-1-s) warm-up forwards, then F and B in turn, then the rest
 ///   micro_batches  at least 1
@@ -20,7 +26,8 @@ namespace hpplan {
 /// Source: search-notes C.5, where it was exact for near-balanced stages without links and within 8% on wild ones.
 [[nodiscard]] Seconds one_f_one_b_lower_bound(std::span<const StageTime> stages, int micro_batches);
 
-/// A bound that is a straight line: with m > `from` micro-batches a step takes at least fixed + m * each.
+/// A bound that is a straight line: with m > `from` micro-batches a step takes at least fixed + m * each, but for
+/// step_rounding().
 struct StepLine {
   double fixed = 0.0;  // seconds
   double each = 0.0;
