@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <vector>
 
 #include "schedule/dispatch.hpp"
@@ -26,6 +27,7 @@ struct OctoProblem {
   std::vector<std::vector<LayerTime>> device_layers;  // [device][layer] where devices differ; `layers` then is the
                                                       // fastest of each, and the lower bound holds
   double effort = 1.0;                                // share of the usual search
+  std::function<bool()> stop;                         // asked now and then; true ends it with the best until then
 
   [[nodiscard]] const LayerTime& layer_on(int device, int layer) const {
     const auto& own = device_layers.empty() ? layers : device_layers[static_cast<std::size_t>(device)];

@@ -63,11 +63,15 @@ class Tuner {
     std::vector<Candidate> seeds = make_seeds();
     Candidate best = seeds.front();
     const std::int64_t share = (budget_ - ops_) / static_cast<std::int64_t>(seeds.size());
-    for (const Candidate& seed : seeds) improve(seed, ops_ + share, best);
+    for (const Candidate& seed : seeds) {
+      if (is_stopped()) break;
+      improve(seed, ops_ + share, best);
+    }
     return best.plan;
   }
 
  private:
+  [[nodiscard]] bool is_stopped() const { return problem_.stop && problem_.stop(); }
   [[nodiscard]] int layer_count() const { return static_cast<int>(problem_.layers.size()); }
 
   [[nodiscard]] Score evaluate(const OctoPlan& plan) {
@@ -111,7 +115,7 @@ class Tuner {
       }
       seed.score = evaluate(seed.plan);
       seeds.push_back(std::move(seed));
-      if (ops_ > budget_ / 3) break;
+      if (ops_ > budget_ / 3 || is_stopped()) break;
     }
     if (seeds.empty()) {
       refuse_schedule("memory-limit", "no plan holds so little",
@@ -222,7 +226,7 @@ class Tuner {
     Candidate current = seed;
     if (current.score.makespan < best.score.makespan) best = current;
     const std::int64_t from = ops_;
-    while (ops_ < until) {
+    while (ops_ < until && !is_stopped()) {
       const double left = static_cast<double>(until - ops_) / static_cast<double>(until - from);
       const double temperature = 0.004 * left * left * current.score.makespan.value();
       ++ops_;  // a change that is not possible costs something too, so that the loop ends

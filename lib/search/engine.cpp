@@ -494,7 +494,7 @@ SearchResult result_of(const Problem& problem, Knowledge& known) {
     proved = std::min(proved, plan.iteration_time.value());
     plan.lower_bound = Seconds{proved};
     plan.complete = !known.stopped;
-    if (known.stopped) plan.notes.push_back("the search was ended early: the plan is the best found so far");
+    if (known.stopped) plan.notes.emplace_back(kEndedEarly);
     result.plans.push_back(std::move(plan));
   }
   known.report.proved =

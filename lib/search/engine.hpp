@@ -65,6 +65,9 @@ struct SearchResult {
   SearchReport report;
 };
 
+/// Note on a plan of a search that was told to end.
+inline constexpr const char* kEndedEarly = "the search was ended early: the plan is the best found so far";
+
 /// The best plan over the search space of problem.md 3, with a proved lower bound of the iteration time.
 ///
 /// Branch and bound over (pipelines, gradient-sync share). In a branch every stage has other replicas of its layers in

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -33,8 +34,9 @@ bool is_asynchronous(const PipelinePlan& pipeline) {
 /// use share it.
 class PipelineOptions {
  public:
-  PipelineOptions(const Problem& problem, const PipelinePlan& pipeline, Stepping stepping, std::int64_t& fits)
-      : problem_(problem), fits_(fits) {
+  PipelineOptions(const Problem& problem, const PipelinePlan& pipeline, Stepping stepping, std::int64_t& fits,
+                  const std::function<bool()>& stop)
+      : problem_(problem), fits_(fits), stop_(stop) {
     for (ScheduleVariant& variant : schedule_variants(problem, pipeline)) {
       const bool wanted = schedule_family(variant.skeleton.schedule).stepping == stepping;
       if (wanted) (variant.is_costly ? costly_ : quick_).push_back(std::move(variant));
@@ -59,8 +61,9 @@ class PipelineOptions {
   std::optional<PipelinePlan> best_of(const std::vector<ScheduleVariant>& variants, int micro_batches,
                                       std::optional<PipelinePlan> best) {
     for (const ScheduleVariant& variant : variants) {
+      if (best && stop_ && stop_()) break;
       ++fits_;
-      std::optional<PipelinePlan> plan = fit(problem_, variant, micro_batches);
+      std::optional<PipelinePlan> plan = fit(problem_, variant, micro_batches, stop_);
       // The first of equals: the job's list is in order of preference.
       if (plan && (!best || plan->time < best->time * (1.0 - 1e-12))) best = std::move(plan);
     }
@@ -69,6 +72,7 @@ class PipelineOptions {
 
   const Problem& problem_;
   std::int64_t& fits_;
+  const std::function<bool()>& stop_;
   std::vector<ScheduleVariant> quick_;
   std::vector<ScheduleVariant> costly_;
   std::map<int, std::optional<PipelinePlan>> quick_best_;
@@ -90,12 +94,13 @@ std::string key_of(const Problem& problem, const PipelinePlan& pipeline) {
 /// One plan's pipelines and what is known of each.
 class Splitter {
  public:
-  Splitter(const Problem& problem, const Plan& plan, Stepping stepping, std::int64_t& fits)
-      : problem_(problem), pipelines_(plan.pipelines) {
+  Splitter(const Problem& problem, const Plan& plan, Stepping stepping, std::int64_t& fits,
+           const std::function<bool()>& stop)
+      : problem_(problem), pipelines_(plan.pipelines), stop_(stop) {
     std::map<std::string, std::shared_ptr<PipelineOptions>> kinds;
     for (const PipelinePlan& pipeline : pipelines_) {
       std::shared_ptr<PipelineOptions>& options = kinds[key_of(problem, pipeline)];
-      if (!options) options = std::make_shared<PipelineOptions>(problem, pipeline, stepping, fits);
+      if (!options) options = std::make_shared<PipelineOptions>(problem, pipeline, stepping, fits, stop);
       options_.push_back(options);
       counts_.push_back(pipeline.micro_batches);
     }
@@ -105,6 +110,7 @@ class Splitter {
   [[nodiscard]] std::optional<Plan> run() {
     double slowest = split_time(counts_);
     for (int round = 0; round < kSplitRounds && pipelines_.size() > 1; ++round) {
+      if (stop_ && stop_()) break;
       const std::vector<int> next = best_split_nearby();
       const double time = next.empty() ? 1e300 : split_time(next);
       if (time >= slowest) break;
@@ -193,6 +199,7 @@ class Splitter {
 
   const Problem& problem_;
   const std::vector<PipelinePlan>& pipelines_;
+  const std::function<bool()>& stop_;
   std::vector<std::shared_ptr<PipelineOptions>> options_;
   std::vector<int> counts_;
 };
@@ -257,14 +264,15 @@ bool asks_for_other_schedules(const Job& job) {
                      [](const std::string& name) { return name != "1f1b"; });
 }
 
-std::vector<Plan> with_best_schedules(const Problem& problem, const Plan& plan, std::int64_t& fits) {
+std::vector<Plan> with_best_schedules(const Problem& problem, const Plan& plan, std::int64_t& fits,
+                                      const std::function<bool()>& stop) {
   std::vector<Plan> plans;
   for (const Stepping stepping : {Stepping::Synchronous, Stepping::Asynchronous}) {
     const auto& names = problem.job.schedules;
     const bool asked = std::any_of(names.begin(), names.end(),
                                    [&](const std::string& name) { return schedule_family(name).stepping == stepping; });
     if (!asked) continue;
-    std::optional<Plan> better = Splitter(problem, plan, stepping, fits).run();
+    std::optional<Plan> better = Splitter(problem, plan, stepping, fits, stop).run();
     if (better) plans.push_back(std::move(*better));
   }
   sort_by_time(plans);
@@ -283,18 +291,34 @@ ScheduledSearch find_scheduled_plan(const Problem& problem, const SearchOptions&
 
   std::vector<std::vector<Plan>> better(seeds.size());
   std::vector<std::int64_t> fits(seeds.size(), 0);
-  for_each_index(seeds.size(), options.threads,
-                 [&](std::size_t k) { better[k] = with_best_schedules(problem, seeds[k], fits[k]); });
+  std::vector<char> tried(seeds.size(), 0);
+  const auto is_stopped = [&options] { return options.stop && options.stop(); };
+  const auto try_seed = [&](std::size_t k) {
+    tried[k] = 1;
+    better[k] = with_best_schedules(problem, seeds[k], fits[k], options.stop);
+  };
+  for_each_index(seeds.size(), options.threads, [&](std::size_t k) {
+    if (k == 0 || !is_stopped()) try_seed(k);
+  });
+  const bool ended_early = is_stopped();
+  const auto found_any = [&] {
+    return std::any_of(better.begin(), better.end(), [](const auto& b) { return !b.empty(); });
+  };
+  for (std::size_t k = 0; k < seeds.size() && !found_any(); ++k) {
+    if (tried[k] == 0) try_seed(k);  // a search that is ended early is not to end with nothing
+  }
 
   result.plans.clear();
   result.report.proved = false;
+  result.report.stopped = result.report.stopped || ended_early;
   for (std::size_t k = 0; k < seeds.size(); ++k) {
     found.fits += fits[k];
     for (Plan& plan : better[k]) {
       plan.lower_bound = rate_bound(problem);
       plan.bound_kind = BoundKind::Work;
-      plan.complete = seeds[k].complete;
       plan.notes = seeds[k].notes;
+      if (seeds[k].complete && ended_early) plan.notes.emplace_back(kEndedEarly);
+      plan.complete = seeds[k].complete && !ended_early;
       add_notes(problem, plan);
       result.plans.push_back(std::move(plan));
     }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "domain/plan.hpp"
@@ -17,7 +18,9 @@ namespace hpplan {
 /// synchronous or all asynchronous. The plan itself where nothing is faster and the job allows 1F1B; nothing where no
 /// schedule of the job fits.
 ///   fits  counts the ways to run a pipeline that were simulated
-[[nodiscard]] std::vector<Plan> with_best_schedules(const Problem& problem, const Plan& plan, std::int64_t& fits);
+///   stop  true ends the choice with the best until then; asked from several threads. May be empty.
+[[nodiscard]] std::vector<Plan> with_best_schedules(const Problem& problem, const Plan& plan, std::int64_t& fits,
+                                                    const std::function<bool()>& stop = {});
 
 struct ScheduledSearch {
   SearchResult search;

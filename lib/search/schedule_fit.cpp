@@ -219,8 +219,10 @@ PipelinePlan with_octopipe(const PipelinePlan& pipeline, const OctoProblem& octo
 }
 
 /// Partition, placement and order by the tuner: without a limit, and under what the tightest device can hold.
-std::optional<PipelinePlan> fit_octopipe(const Problem& problem, const PipelinePlan& pipeline) {
+std::optional<PipelinePlan> fit_octopipe(const Problem& problem, const PipelinePlan& pipeline,
+                                         const std::function<bool()>& stop) {
   OctoProblem octo = octopipe_problem(problem, pipeline);
+  octo.stop = stop;
   std::optional<PipelinePlan> best;
   const double room = activation_room(problem, pipeline);
   const double share = static_cast<double>(octo.layers.size()) / octo.device_count;
@@ -236,7 +238,7 @@ std::optional<PipelinePlan> fit_octopipe(const Problem& problem, const PipelineP
     // Without recomputation a limit can only cost time.
     const bool recomputes = best && std::any_of(best->stages.begin(), best->stages.end(),
                                                 [](const StagePlan& stage) { return !stage.recompute.empty(); });
-    if (best && !recomputes) break;
+    if (best && (!recomputes || (stop && stop()))) break;
   }
   return best;
 }
@@ -305,13 +307,14 @@ std::vector<ScheduleVariant> schedule_variants(const Problem& problem, const Pip
   return variants;
 }
 
-std::optional<PipelinePlan> fit(const Problem& problem, const ScheduleVariant& variant, int micro_batches) {
+std::optional<PipelinePlan> fit(const Problem& problem, const ScheduleVariant& variant, int micro_batches,
+                                const std::function<bool()>& stop) {
   PipelinePlan pipeline = variant.skeleton;
   pipeline.micro_batches = micro_batches;
   const ScheduleFamily& family = schedule_family(pipeline.schedule);
   if (family.stepping == Stepping::Asynchronous) pipeline.accumulation = micro_batches;
   try {
-    if (family.arrangement == Arrangement::Free) return fit_octopipe(problem, pipeline);
+    if (family.arrangement == Arrangement::Free) return fit_octopipe(problem, pipeline, stop);
     if (pipeline.schedule == "1f1b-adaptive") return fit_in_flight(problem, pipeline);
     return fit_memory(problem, std::move(pipeline));
   } catch (const InputError&) {  // the schedule refuses these counts

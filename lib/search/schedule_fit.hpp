@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -22,7 +23,8 @@ struct ScheduleVariant {
 /// The variant with `micro_batches` micro-batches and the least recomputation that we find to fit every device, with
 /// all numbers predicted. Nothing where the schedule refuses the counts, a device cannot hold it, or the drift is above
 /// the job's limit.
-[[nodiscard]] std::optional<PipelinePlan> fit(const Problem& problem, const ScheduleVariant& variant,
-                                              int micro_batches);
+///   stop   asked while a costly variant is fitted; true ends that with the best until then. May be empty.
+[[nodiscard]] std::optional<PipelinePlan> fit(const Problem& problem, const ScheduleVariant& variant, int micro_batches,
+                                              const std::function<bool()>& stop = {});
 
 }  // namespace hpplan
