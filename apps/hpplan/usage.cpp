@@ -1,6 +1,8 @@
 #include "usage.hpp"
 
 #include <algorithm>
+#include <filesystem>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -121,10 +123,10 @@ Diagnostic conversion_fault(const CLI::App& app, const std::string& text) {
   return usage_fault(app, name, concat("found \"", text.substr(equals + 3), is_flag ? "\", but takes no value" : "\""));
 }
 
-/// Standard input can be read once, and standard output hold one result.
-void check_standard_streams(const CLI::App& verb) {
+/// Standard input can be read once, and each file or stream hold one result.
+void check_streams(const CLI::App& verb) {
   std::vector<std::string> inputs;
-  std::vector<std::string> outputs;
+  std::map<std::filesystem::path, std::string> outputs;
   for (const CLI::Option* option : verb.get_options()) {
     const std::string name = option->get_name();
     const bool is_output = std::set<std::string>{"--out", "--report", "--trace", "--svg", "--csv"}.count(name) > 0;
@@ -132,16 +134,20 @@ void check_standard_streams(const CLI::App& verb) {
         std::set<std::string>{"MODEL", "CLUSTER", "PROFILE", "FILE", "PATH"}.count(option->get_type_name()) > 0;
     if (!is_path) continue;
     for (const std::string& value : option->results()) {
-      if (value == "-") (is_output ? outputs : inputs).push_back(name);
+      if (!is_output) {
+        if (value == "-") inputs.push_back(name);
+        continue;
+      }
+      const auto [known, is_new] = outputs.emplace(std::filesystem::path(value).lexically_normal(), name);
+      if (is_new) continue;
+      throw InputError(usage_fault(
+          verb, name, concat(value == "-" ? "standard output" : value, " is written by ", known->second, " already"),
+          value == "-" ? "give a file" : "give another file"));
     }
   }
   if (inputs.size() > 1) {
     throw InputError(
         usage_fault(verb, inputs[1], concat("standard input is read by ", inputs[0], " already"), "give a file"));
-  }
-  if (outputs.size() > 1) {
-    throw InputError(
-        usage_fault(verb, outputs[1], concat("standard output is written by ", outputs[0], " already"), "give a file"));
   }
 }
 
@@ -169,7 +175,7 @@ void check_command_line(const CLI::App& app, const std::vector<std::string>& arg
 
 void check_option_values(const CLI::App& app) {
   const CLI::App& verb = chosen_verb(app);
-  check_standard_streams(verb);
+  check_streams(verb);
   for (const CLI::Option* option : verb.get_options()) {
     const std::vector<std::string>& values = option->results();
     if (option->get_type_name() == "WORD") continue;  // words of a command line to complete, which may be empty

@@ -12,6 +12,7 @@
 #include "load.hpp"
 #include "load_table.hpp"
 #include "predict/evaluate.hpp"
+#include "predict/judge.hpp"
 #include "predict/problem.hpp"
 #include "verbs.hpp"
 
@@ -72,6 +73,21 @@ void place(PlanFile& file, const std::string& plan, const ClusterSpec& cluster) 
   if (!faults.empty()) throw InputError(faults);
 }
 
+/// Throws InputError unless the plan's decisions make sense: a framework would fail on them in the middle of a launch.
+/// Its times may rest on profiles that are not given here, and are not looked at.
+void check_decisions(const Problem& problem, PlanFile file, const std::string& plan) {
+  const Judgement judgement = judge_plan(problem, file);
+  std::vector<Diagnostic> faults;
+  for (const Difference& difference : judgement.differences) {
+    if (judgement.recomputed && difference.field != "problem.global_batch") continue;
+    faults.push_back({plan, 0, 0, difference.field,
+                      concat(difference.found, difference.expected.empty() ? "" : " where ", difference.expected,
+                             difference.expected.empty() ? "" : " is right"),
+                      difference.remark});
+  }
+  if (!faults.empty()) throw InputError(faults);
+}
+
 Report report_of(const ExportResult& result, const ExportOptions& options, const std::vector<std::string>& paths) {
   std::vector<Report> changes;
   for (const ExportChange& change : result.changes) {
@@ -99,10 +115,12 @@ ExitCode export_plan(const AppContext& context, const ExportOptions& options) {
   check_inputs(file, name, model, cluster);
   place(file, name, cluster);
 
+  const ProfileTable profiles = load_profile_table(options.profiles, model, cluster);
+  check_decisions(make_problem(model, cluster, profiles, job_to_judge(file)), file, name);
+
   std::unique_ptr<Problem> problem;
   if (options.approximate) {
-    problem = std::make_unique<Problem>(
-        make_problem(model, cluster, load_profile_table(options.profiles, model, cluster), file.problem.job));
+    problem = std::make_unique<Problem>(make_problem(model, cluster, profiles, file.problem.job));
   }
   const ExportRequest request{
       file.plan, model, cluster, name, options.approximate, options.per_node, [&](std::vector<PipelinePlan> pipelines) {

@@ -115,6 +115,10 @@ DeviceFigures shipped_figures(const SynthesizeArguments& arguments) {
   const auto bandwidth = parse_quantity<BytesPerSecond>(arguments.intra_node);
   if (const auto* found = std::get_if<QuantityFault>(&bandwidth))
     refuse_profile("--intra-node: " + found->message, found->hint);
+  if (!(std::get<BytesPerSecond>(bandwidth) > BytesPerSecond{0.0})) {
+    refuse_profile(concat("--intra-node: found \"", arguments.intra_node, "\""),
+                   "a bandwidth above 0, as in \"50 GB/s\"");
+  }
   const std::vector<DeviceType> known = load_device_types();
   for (const DeviceType& type : known) {
     if (type.name == arguments.device) return {type, {std::get<BytesPerSecond>(bandwidth), kLinkLatency}};

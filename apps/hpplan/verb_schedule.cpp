@@ -19,6 +19,9 @@ namespace hpplan {
 
 namespace {
 
+/// Of one op, in any unit: sums of millions of them stay finite.
+constexpr double kMaxTime = 1e12;
+
 struct ScheduleOptions {
   std::string family;
   int stages = 0;
@@ -58,6 +61,10 @@ std::size_t time_count(const ScheduleOptions& options) {
                                                                       {"--weight-gradient", &options.weight_gradient},
                                                                       {"--communication", &options.communication}};
   for (const auto& [name, list] : lists) {
+    const auto too_long = std::find_if(list->begin(), list->end(), [](double time) { return time > kMaxTime; });
+    if (too_long != list->end()) {
+      refuse_schedule(name, concat("found ", shortest(*too_long)), concat("times of at most ", shortest(kMaxTime)));
+    }
     const bool last_link_left_out = list == &options.communication && list->size() + 1 == count;
     if (list->size() > 1 && list->size() != count && !last_link_left_out) {
       refuse_schedule(name, concat(list->size(), " values where other lists or --stages say ", count),
@@ -77,9 +84,9 @@ std::vector<LayerTime> load_layers(const std::string& path) {
   const auto times = [](const Reader& reader, const std::string& name) {
     LayerTime layer;
     layer.name = name;
-    layer.forward = Seconds{reader.required("forward").number(0.0)};
-    layer.backward = Seconds{reader.required("backward").number(0.0)};
-    layer.weight_gradient = Seconds{reader.optional("weight_gradient").number_or(0.0, 0.0, 1e300)};
+    layer.forward = Seconds{reader.required("forward").number(0.0, kMaxTime)};
+    layer.backward = Seconds{reader.required("backward").number(0.0, kMaxTime)};
+    layer.weight_gradient = Seconds{reader.optional("weight_gradient").number_or(0.0, 0.0, kMaxTime)};
     return layer;
   };
   std::vector<LayerTime> kinds;

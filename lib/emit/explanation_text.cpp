@@ -40,6 +40,7 @@ std::string parts_text(const PlanFile& file, const TimeParts& parts) {
   const Seconds whole = file.plan.pipelines[static_cast<std::size_t>(parts.pipeline)].time;
   std::string text = concat("\nwhere the ", pretty(whole), " of pipeline ", parts.pipeline, " go\n");
   const auto line = [&](const std::string& name, Seconds part, const std::string& meaning) {
+    if (part < whole * 1e-9) part = Seconds{};  // the rest of a subtraction
     text += concat("  ", padded(name, 15), padded(pretty(part), 10), padded(share(part / whole), 8), meaning, "\n");
   };
   line("work", parts.work, "micro-batches times the mean stage");

@@ -5,6 +5,7 @@
 
 #include "base/text.hpp"
 #include "io/file_kind.hpp"
+#include "io/job_reader.hpp"
 #include "io/placement_rule_reader.hpp"
 
 namespace hpplan {
@@ -14,7 +15,10 @@ namespace {
 constexpr int kMostDevices = 1 << 20;
 constexpr int kMostLayers = 1 << 20;
 
-Seconds seconds(const Reader& reader) { return Seconds{reader.number(0.0)}; }
+/// Longer than any plan runs, and short enough for sums of millions of such times.
+constexpr double kMaxSeconds = 1e12;
+
+Seconds seconds(const Reader& reader) { return Seconds{reader.number(0.0, kMaxSeconds)}; }
 
 Bytes bytes(const Reader& reader) { return Bytes{reader.integer(0, std::numeric_limits<std::int64_t>::max() / 16)}; }
 
@@ -81,7 +85,7 @@ Constraints read_constraints(const Reader& reader) {
 /// What a job says besides the batch and the tolerance may be left out by who writes a plan by hand.
 Job read_job(const Reader& reader) {
   Job job;
-  job.global_batch = reader.required("global_batch").count(1);
+  job.global_batch = reader.required("global_batch").count(1, kMaxGlobalBatch);
   job.tolerance = reader.required("tolerance").number(0.0);
   const Reader micro_batches = reader.optional("micro_batch");
   if (micro_batches.exists()) job.micro_batches = read_counts(micro_batches, 1, 1, std::numeric_limits<int>::max());
@@ -212,7 +216,7 @@ StagePlan read_stage(const Reader& reader, bool is_last, StagePlacement& placeme
     reader.optional("link_s").fault("the last stage sends to nobody", "remove link_s");
   }
   stage.chunks = read_chunks(reader.optional("chunks"));
-  stage.in_flight = reader.required("in_flight").count(1);
+  stage.in_flight = reader.required("in_flight").count(1, kMaxGlobalBatch);
   stage.activation_cap = reader.optional("activation_cap").number_or(0.0, 0.0, 1e12);
   stage.weight_copies = reader.optional("weight_copies").count_or(1, 1, kMostDevices);
   stage.drift = reader.optional("drift").count_or(0, 0);
@@ -233,8 +237,8 @@ void check_rate(const Reader& reader, const PipelinePlan& pipeline) {
 
 PipelinePlan read_pipeline(const Reader& reader, std::vector<StagePlacement>& placements) {
   PipelinePlan pipeline;
-  pipeline.micro_batch = reader.required("micro_batch").count(1);
-  pipeline.micro_batches = reader.required("micro_batches").count(1);
+  pipeline.micro_batch = reader.required("micro_batch").count(1, kMaxGlobalBatch);
+  pipeline.micro_batches = reader.required("micro_batches").count(1, kMaxGlobalBatch);
   pipeline.schedule = reader.required("schedule").name();
   pipeline.time = seconds(reader.required("time_s"));
   pipeline.bubble = reader.required("bubble").number(0.0, 1.0);

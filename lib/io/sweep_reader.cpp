@@ -69,6 +69,9 @@ CountLimit limit_of(const Reader& value) {
   const std::vector<int> counts = counts_of(value);
   if (counts.empty()) return {};
   if (counts.size() > 2) value.fault("a limit is one number, or the least and the greatest", "");
+  if (value.kind() == ValueKind::List && value.items().front().count(1) > counts.front()) {
+    value.fault(concat("from ", counts.back(), " to ", counts.front()), "the smaller number comes first");
+  }
   return {counts.front(), counts.back()};
 }
 

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/text.hpp"
+#include "predict/rate_bound.hpp"
 #include "predict/stage.hpp"
 #include "search/schedule_choice.hpp"
 #include "search/stage_table.hpp"
@@ -119,20 +120,22 @@ void add_binding(const Problem& problem, const Plan& plan, Explanation& explanat
 struct Change {
   std::string text;
   std::function<void(ClusterSpec&, Job&)> apply;
+  bool only_adds = false;  // every plan stays possible as it is
 };
 
 void add_memory_and_nodes(const Problem& problem, std::vector<Change>& changes) {
   for (std::size_t t = 0; t < problem.cluster.device_types.size(); ++t) {
     changes.push_back({concat("1 GiB more on every ", problem.cluster.device_types[t].name),
-                       [t](ClusterSpec& cluster, Job&) { cluster.device_types[t].memory += Bytes{1LL << 30}; }});
+                       [t](ClusterSpec& cluster, Job&) { cluster.device_types[t].memory += Bytes{1LL << 30}; }, true});
   }
   for (std::size_t g = 0; g < problem.cluster.node_groups.size(); ++g) {
-    changes.push_back(
-        {concat("one more node of ", problem.cluster.node_groups[g].name), [g](ClusterSpec& cluster, Job&) {
-           NodeGroup& group = cluster.node_groups[g];
-           group.node_names.push_back(concat(group.name, "-more"));
-           ++group.nodes;
-         }});
+    changes.push_back({concat("one more node of ", problem.cluster.node_groups[g].name),
+                       [g](ClusterSpec& cluster, Job&) {
+                         NodeGroup& group = cluster.node_groups[g];
+                         group.node_names.push_back(concat(group.name, "-more"));
+                         ++group.nodes;
+                       },
+                       true});
   }
 }
 
@@ -148,10 +151,12 @@ void add_other_batches(const Problem& problem, const Plan& plan, std::vector<Cha
     const int twice = 2 * size;
     const std::vector<int>& allowed = problem.job.micro_batches;
     if (twice > problem.job.global_batch || std::find(allowed.begin(), allowed.end(), twice) != allowed.end()) continue;
-    changes.push_back({concat("with micro-batches of ", twice, " too"), [twice](ClusterSpec&, Job& job) {
+    changes.push_back({concat("with micro-batches of ", twice, " too"),
+                       [twice](ClusterSpec&, Job& job) {
                          job.micro_batches.push_back(twice);
                          std::sort(job.micro_batches.begin(), job.micro_batches.end());
-                       }});
+                       },
+                       true});
   }
 }
 
@@ -220,8 +225,14 @@ Explanation explain_plan(const Problem& problem, const Plan& plan, const Explain
     ClusterSpec cluster = problem.cluster;
     Job job = problem.job;
     change.apply(cluster, job);
-    explanation.alternatives.push_back(answer(
-        change.text, make_problem(problem.model, std::move(cluster), problem.profiles, std::move(job)), options));
+    const Problem changed = make_problem(problem.model, std::move(cluster), problem.profiles, std::move(job));
+    Alternative alternative = answer(change.text, changed, options);
+    // A search that was ended early may not have met the plan itself.
+    if (change.only_adds && (!alternative.time || plan.iteration_time < *alternative.time)) {
+      if (!alternative.time) alternative.lower_bound = rate_bound(changed);
+      alternative.time = plan.iteration_time;
+    }
+    explanation.alternatives.push_back(std::move(alternative));
   }
   return explanation;
 }

@@ -22,7 +22,7 @@ void add_state_rejection(const Problem& problem, std::vector<Rejection>& rejecti
   double available = 0.0;
   Bytes largest;
   for (int g = 0; g < problem.cluster.group_count(); ++g) {
-    const Bytes usable = problem.capacity(g) - problem.job.framework_overhead;
+    const Bytes usable = std::max(Bytes{0}, problem.capacity(g) - problem.job.framework_overhead);
     largest = std::max(largest, usable);
     available += usable.value() * problem.cluster.node_groups[static_cast<std::size_t>(g)].device_count();
   }
