@@ -138,6 +138,7 @@ void check_streams(const CLI::App& verb) {
         if (value == "-") inputs.push_back(name);
         continue;
       }
+      if (value != "-" && std::filesystem::is_character_file(value)) continue;  // /dev/null takes all
       const auto [known, is_new] = outputs.emplace(std::filesystem::path(value).lexically_normal(), name);
       if (is_new) continue;
       throw InputError(usage_fault(

@@ -1,6 +1,8 @@
 #include <filesystem>
 #include <string>
 
+#include <nlohmann/json.hpp>
+
 #include "support/catch.hpp"
 #include "support/command.hpp"
 
@@ -38,6 +40,26 @@ TEST_CASE("the help of export lists every target", "[cli]") {
     CAPTURE(name);
     CHECK(help.find(std::string("\n  ") + name + " ") != std::string::npos);
   }
+}
+
+TEST_CASE("a plan that makes no sense is not exported", "[cli]") {
+  const ScratchFolder scratch;
+  const std::string inputs = " --model gpt3-350m --cluster b2-b4-4";
+  const CommandResult found = run_hpplan("plan" + inputs + " --global-batch 16 --quiet --out -");
+  REQUIRE(found.code == 0);
+  const auto export_changed = [&](const auto& change) {
+    nlohmann::ordered_json plan = nlohmann::ordered_json::parse(found.out);
+    change(plan);
+    return run_hpplan("export - --to torch --out " + scratch.path("launch") + inputs, plan.dump());
+  };
+  const CommandResult layers = export_changed([](auto& plan) { plan["pipelines"][0]["stages"][0]["layers"][0] = 1; });
+  CHECK(layers.code == 2);
+  CHECK(layers.err.find("pipelines[0]") != std::string::npos);
+  const CommandResult batch = export_changed([](auto& plan) { plan["pipelines"][0]["micro_batches"] = 1000; });
+  CHECK(batch.code == 2);
+  CHECK(batch.err.find("problem.global_batch") != std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(scratch.path("launch")));
+  CHECK(export_changed([](auto& plan) { plan["pipelines"][0]["stages"][0]["forward_s"] = 9.0; }).code == 0);
 }
 
 TEST_CASE("a found plan goes to torch and to slurm, whole", "[cli]") {

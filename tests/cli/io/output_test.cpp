@@ -61,6 +61,16 @@ TEST_CASE("a device stays a device", "[cli][output]") {
   CHECK(full.err == "/dev/full: error: cannot be written: No space left on device\n");
 }
 
+TEST_CASE("a file holds one result", "[cli][output]") {
+  const test::ScratchFolder folder;
+  const std::string trace = " --trace " + folder.path("./both");
+  const CommandResult both = run_hpplan(kShow + folder.path("both") + trace);
+  CHECK(both.code == 2);
+  CHECK(both.err.find("is written by --") != std::string::npos);
+  CHECK(file_count(folder.path()) == 0);
+  CHECK(run_hpplan(kShow + "/dev/null --trace /dev/null").code == 0);
+}
+
 TEST_CASE("places that cannot be written are refused and left as they were", "[cli][output]") {
   const test::ScratchFolder folder;
   const CommandResult into_folder = run_hpplan(kShow + folder.path());

@@ -325,3 +325,12 @@ TEST_CASE("the help of plan groups its options and shows an example", "[plan]") 
   CHECK_THAT(help.out, Contains("Input") && Contains("Job") && Contains("Constraints") && Contains("Search") &&
                            Contains("hpplan plan --model"));
 }
+
+TEST_CASE("a time limit ends the choice of schedules too, with a plan", "[cli]") {
+  const CommandResult result = run_hpplan(
+      "plan --model gpt3-350m --cluster a100-3090-4 --global-batch 32 --schedule octopipe --time-limit 0.2 --out -");
+  REQUIRE(result.code == 0);
+  const nlohmann::json plan = nlohmann::json::parse(result.out);
+  CHECK(plan["complete"] == false);
+  CHECK(plan["pipelines"][0]["schedule"] == "octopipe");
+}
