@@ -2,10 +2,13 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstddef>
 
 namespace hpplan {
 
 namespace {
+
+constexpr std::array<int, 2> kSignals{SIGINT, SIGTERM};
 
 // A signal handler reaches nothing but what is global.
 std::atomic<bool> interrupted{false};
@@ -20,12 +23,18 @@ extern "C" void remember_interrupt(int signal_number) {
 
 InterruptGuard::InterruptGuard() {
   interrupted = false;
-  before_ = std::signal(SIGINT, remember_interrupt);
-  // Whoever starts a program with SIGINT ignored does not want it ended by a Ctrl-C that is meant for another.
-  if (before_ == SIG_IGN) std::signal(SIGINT, SIG_IGN);
+  for (std::size_t i = 0; i < kSignals.size(); ++i) {
+    before_[i] = std::signal(kSignals[i], remember_interrupt);
+    // Whoever starts a program with a signal ignored does not want it ended by one that is meant for another.
+    if (before_[i] == SIG_IGN) std::signal(kSignals[i], SIG_IGN);
+  }
 }
 
-InterruptGuard::~InterruptGuard() { std::signal(SIGINT, before_ == SIG_ERR ? SIG_DFL : before_); }
+InterruptGuard::~InterruptGuard() {
+  for (std::size_t i = 0; i < kSignals.size(); ++i) {
+    std::signal(kSignals[i], before_[i] == SIG_ERR ? SIG_DFL : before_[i]);
+  }
+}
 
 bool InterruptGuard::asked_to_end() { return interrupted; }
 

@@ -61,7 +61,8 @@ const std::map<std::string, Manual>& verb_manuals() {
           "Times come from the profiles given, else from shipped ones that match the device types and the model. What "
           "was "
           "not measured is interpolated or modelled, and the plan says of every stage which it is.",
-          "A search that is ended by --time-limit or by Ctrl-C, and one with a --tolerance above 0, still states a "
+          "A search that is ended by --time-limit, Ctrl-C or SIGTERM, and one with a --tolerance above 0, still states "
+          "a "
           "bound that holds: the "
           "gap that it shows is proved.",
           "Where a gap is left although nothing ended the search, the work allowed for the proof was used up. --effort "

@@ -285,7 +285,7 @@ void add_search_options(CLI::App& verb, PlanOptions& options) {
       ->check(number_from(0.0, kMaxTolerance))
       ->group(group);
   verb.add_option("--time-limit", options.time_limit_s,
-                  "end the search after S seconds with the best plan so far; so does Ctrl-C")
+                  "end the search after S seconds with the best plan so far; so do Ctrl-C and SIGTERM")
       ->type_name("S")
       ->check(positive_number())
       ->group(group);

@@ -1,7 +1,10 @@
 #include "emit/summary.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
+#include <utility>
+#include <vector>
 
 #include "base/text.hpp"
 #include "emit/json_text.hpp"
@@ -139,17 +142,47 @@ void add_stages(const PlanFile& file, std::size_t p, Table& table) {
   }
 }
 
+/// Whether two pipelines differ in nothing but which devices they use.
+bool is_alike(const PipelinePlan& a, const PipelinePlan& b) {
+  const auto same_stage = [](const StagePlan& x, const StagePlan& y) {
+    return x.node_group == y.node_group && x.layers == y.layers && x.tensor_parallel == y.tensor_parallel &&
+           x.data_parallel == y.data_parallel && x.forward == y.forward && x.backward == y.backward &&
+           x.link == y.link && x.in_flight == y.in_flight && x.memory.total() == y.memory.total();
+  };
+  return a.micro_batch == b.micro_batch && a.micro_batches == b.micro_batches && a.schedule == b.schedule &&
+         a.time == b.time && std::equal(a.stages.begin(), a.stages.end(), b.stages.begin(), b.stages.end(), same_stage);
+}
+
+/// Pipelines that are shown, and how many more are like each: all of a few, of many one of each kind.
+std::vector<std::pair<std::size_t, int>> shown_pipelines(const Plan& plan) {
+  constexpr std::size_t kFewStages = 32;
+  std::size_t stages = 0;
+  for (const PipelinePlan& pipeline : plan.pipelines) stages += pipeline.stages.size();
+  std::vector<std::pair<std::size_t, int>> shown;
+  for (std::size_t p = 0; p < plan.pipelines.size(); ++p) {
+    const auto kind = std::find_if(shown.begin(), shown.end(), [&](const auto& other) {
+      return stages > kFewStages && is_alike(plan.pipelines[other.first], plan.pipelines[p]);
+    });
+    if (kind == shown.end()) {
+      shown.emplace_back(p, 0);
+    } else {
+      ++kind->second;
+    }
+  }
+  return shown;
+}
+
 std::string pipelines_text(const PlanFile& file) {
   const Plan& plan = file.plan;
   const double batch = file.problem.job.global_batch;
   Table table({Align::Left, Align::Right, Align::Left, Align::Right, Align::Right, Align::Right});
   table.add({"pipeline", "share of the batch", "schedule", "time", "bubble", "stage imbalance"});
-  for (std::size_t p = 0; p < plan.pipelines.size(); ++p) {
+  for (const auto& [p, alike] : shown_pipelines(plan)) {
     const PipelinePlan& pipeline = plan.pipelines[p];
-    const double samples = static_cast<double>(pipeline.micro_batch) * pipeline.micro_batches;
-    table.add({concat(p),
+    const std::int64_t samples = static_cast<std::int64_t>(pipeline.micro_batch) * pipeline.micro_batches;
+    table.add({alike == 0 ? concat(p) : concat(p, " and ", alike, " alike"),
                concat(pipeline.micro_batches, " x ", pipeline.micro_batch, " = ", samples, " (",
-                      percent(samples / batch), ")"),
+                      percent(static_cast<double>(samples) / batch), ")"),
                pipeline.schedule, pretty(pipeline.time), percent(pipeline.bubble),
                percent(plan.intra_pipeline_imbalance[p])});
   }
@@ -161,8 +194,10 @@ std::string stages_text(const PlanFile& file) {
                Align::Right, Align::Right, Align::Right, Align::Right, Align::Left});
   table.add(
       {"stage", "devices", "layers", "TP", "DP", "recompute", "forward", "backward", "link", "held", "GiB", "full"});
-  for (std::size_t p = 0; p < file.plan.pipelines.size(); ++p) add_stages(file, p, table);
-  return table.text(2);
+  const auto shown = shown_pipelines(file.plan);
+  for (const auto& [p, alike] : shown) add_stages(file, p, table);
+  const bool all = shown.size() == file.plan.pipelines.size();
+  return table.text(2) + (all ? "" : "  of pipelines that are alike the first is shown; the plan file has all\n");
 }
 
 std::string times_text(const PlanFile& file) {

@@ -839,20 +839,42 @@ void rank(std::vector<Plan>& plans) {
 
 }  // namespace
 
+namespace {
+
+SearchResult refuse_uncountable(const Problem& problem) {
+  SearchResult refused;
+  refused.report.rejections.push_back(
+      {RejectReason::Constraint,
+       -1,
+       {},
+       {},
+       concat("constraint: ", problem.cluster.group_count(), " node groups with ", problem.cluster.device_count(),
+              " devices can be combined in too many ways: join groups of one device type")});
+  return refused;
+}
+
+/// The best plan of whole nodes, where parts of nodes can be combined in too many ways to count them. What is proved is
+/// the work of the batch.
+SearchResult find_plan_of_whole_nodes(const Problem& problem, const SearchOptions& options) {
+  Problem whole_nodes = problem;
+  whole_nodes.job.constraints.whole_nodes = true;
+  if (!space_is_countable(whole_nodes)) return refuse_uncountable(problem);
+  SearchResult result = find_plan(whole_nodes, options);
+  result.report.proved = false;
+  for (Plan& plan : result.plans) {
+    plan.lower_bound = std::min(rate_bound(problem), plan.iteration_time);
+    plan.bound_kind = BoundKind::Work;
+    plan.notes.push_back(concat("stages take whole nodes: parts of the nodes of ", problem.cluster.device_count(),
+                                " devices can be combined in too many ways"));
+  }
+  return result;
+}
+
+}  // namespace
+
 SearchResult find_plan(const Problem& problem, const SearchOptions& options) {
   Knowledge known;
-  if (!space_is_countable(problem)) {
-    SearchResult refused;
-    refused.report.rejections.push_back(
-        {RejectReason::Constraint,
-         -1,
-         {},
-         {},
-         concat(
-             "constraint: ", problem.cluster.group_count(), " node groups with ", problem.cluster.device_count(),
-             " devices can be combined in too many ways: join groups of one device type, or plan with --whole-nodes")});
-    return refused;
-  }
+  if (!space_is_countable(problem)) return find_plan_of_whole_nodes(problem, options);
   if (!batch_reachable(problem.job)) return result_of(problem, known);
   WholeSpace whole(problem, options);
   find_best(whole, options, known);

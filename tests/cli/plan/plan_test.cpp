@@ -150,12 +150,13 @@ TEST_CASE("without any optimisation a time limit ends the search with a plan and
   CHECK(stopped["lower_bound_s"].get<double>() <= best["iteration_time_s"].get<double>());
 }
 
-TEST_CASE("Ctrl-C ends a search with the best plan so far, whatever is switched off", "[plan]") {
+TEST_CASE("a signal ends a search with the best plan so far, whatever is switched off", "[plan]") {
   const std::string switched = GENERATE(std::string(""), " --no-dpo --no-ses", " --no-cpc --no-ses --no-oso");
-  CAPTURE(switched);
+  const std::string signal = switched.empty() ? GENERATE(std::string("INT"), "TERM") : std::string("INT");
+  CAPTURE(switched, signal);
   const CommandResult ended =
-      run_hpplan("plan --model gpt3-2.6b --cluster b2-b4-16 --global-batch 256 --threads 1 --json" + switched, "",
-                 "timeout --preserve-status -s INT 1");
+      run_hpplan("plan --model gpt3-13b --cluster b2-b4-64 --global-batch 1024 --threads 1 --json" + switched, "",
+                 "timeout --preserve-status -s " + signal + " 1");
   CAPTURE(ended.err);
   CHECK(ended.code == 0);
   const auto plan = nlohmann::json::parse(ended.out);
@@ -205,18 +206,34 @@ TEST_CASE("with overlap, pipelines that fit no batch split are passed over", "[p
   CHECK_THAT(result.out, Contains("\"hpplan-plan\""));
 }
 
-TEST_CASE("more node groups than can be combined are a reason, not a crash", "[plan]") {
+namespace {
+
+std::string cluster_of_groups(int groups) {
   std::string cluster =
       "name: many\ndevice_types:\n  - {name: x, memory: 64 GB, peak: 300 TFLOPS, memory_bandwidth: 1 "
       "TB/s}\nnode_groups:\n";
-  for (int g = 0; g < 9; ++g) {
+  for (int g = 0; g < groups; ++g) {
     cluster += "  - {name: g" + std::to_string(g) +
                ", device: x, nodes: 1, devices_per_node: 8, intra_node: {bandwidth: 100 GB/s, latency: 3 us}, "
                "inter_node: {bandwidth: 10 GB/s, latency: 5 us}}\n";
   }
-  const CommandResult result = run_hpplan("plan --model gpt3-350m --cluster - --global-batch 64", cluster);
+  return cluster;
+}
+
+}  // namespace
+
+TEST_CASE("parts of nodes that can be combined in too many ways leave whole nodes", "[plan]") {
+  const CommandResult result =
+      run_hpplan("plan --model gpt3-350m --cluster - --global-batch 64 --json", cluster_of_groups(9));
+  REQUIRE(result.code == 0);
+  CHECK_THAT(result.out, Contains("stages take whole nodes") && Contains("\"bound_kind\": \"work\""));
+}
+
+TEST_CASE("more node groups than can be combined are a reason, not a crash", "[plan]") {
+  const CommandResult result =
+      run_hpplan("plan --model gpt3-350m --cluster - --global-batch 64", cluster_of_groups(20));
   CHECK(result.code == 3);
-  CHECK_THAT(result.err, Contains("9 node groups") && Contains("join groups"));
+  CHECK_THAT(result.err, Contains("20 node groups") && Contains("join groups"));
 }
 
 TEST_CASE("the plan verb refuses options that make no sense", "[plan]") {

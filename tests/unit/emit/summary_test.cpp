@@ -39,3 +39,16 @@ TEST_CASE("a summary fits into 120 columns and has colours only when asked for",
   CHECK(mixed_summary().find('\x1b') == std::string::npos);
   CHECK(mixed_summary(TextStyle::Coloured).find('\x1b') != std::string::npos);
 }
+
+TEST_CASE("a summary shows pipelines that are alike once where there are many", "[summary]") {
+  const Problem problem = mixed_problem();
+  PlanFile file = make_plan_file(problem, mixed_plan(problem));
+  CHECK_THAT(plan_summary(file), !Contains("alike"));
+  const std::size_t last = file.plan.pipelines.size() - 1;
+  for (int copy = 0; copy < 40; ++copy) {
+    file.plan.pipelines.push_back(file.plan.pipelines[last]);
+    file.plan.intra_pipeline_imbalance.push_back(0.0);
+    file.placements.push_back(file.placements[last]);
+  }
+  CHECK_THAT(plan_summary(file), Contains(std::to_string(last) + " and 40 alike") && Contains("the plan file has all"));
+}
