@@ -2,12 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "base/text.hpp"
 #include "domain/operators.hpp"
 #include "predict/stage.hpp"
+#include "search/realise.hpp"
+#include "search/simple_plans.hpp"
 #include "search/space.hpp"
 
 namespace hpplan {
@@ -178,6 +183,72 @@ void add_batch_rejection(const Problem& problem, std::vector<Rejection>& rejecti
                                " is not a sum of the allowed micro-batch sizes; ", nearest)});
 }
 
+void add_share_rejection(const Problem& problem, std::vector<Rejection>& rejections) {
+  const int pipelines = problem.job.constraints.pipelines.min;
+  const int least = *std::min_element(problem.job.micro_batches.begin(), problem.job.micro_batches.end());
+  if (static_cast<std::int64_t>(pipelines) * least <= problem.job.global_batch) return;
+  rejections.push_back({RejectReason::BatchNotReachable,
+                        -1,
+                        {},
+                        {},
+                        concat("batch not reachable: ", pipelines, " pipelines run at least ",
+                               static_cast<std::int64_t>(pipelines) * least, " samples, the global batch has ",
+                               problem.job.global_batch)});
+}
+
+std::string limit_text(const std::string& option, const CountLimit& limit) {
+  if (limit.max == limit.min) return concat(option, " ", limit.min);
+  return concat(option, " ", limit.min, "..", limit.max >= 0 ? concat(limit.max) : "");
+}
+
+/// Limits of the job that are set, each with what takes it away.
+std::vector<std::pair<std::string, std::function<void(Constraints&)>>> limits_of(const Constraints& limits) {
+  std::vector<std::pair<std::string, std::function<void(Constraints&)>>> found;
+  const auto add = [&found](const std::string& name, auto clear) { found.emplace_back(name, clear); };
+  const CountLimit none;
+  if (!(limits.pipelines == none)) {
+    add(limit_text("--pipelines", limits.pipelines), [](Constraints& c) { c.pipelines = {}; });
+  }
+  if (!(limits.stages == none)) add(limit_text("--stages", limits.stages), [](Constraints& c) { c.stages = {}; });
+  if (limits.whole_nodes) add("--whole-nodes", [](Constraints& c) { c.whole_nodes = false; });
+  if (limits.type_pure) add("--type-pure", [](Constraints& c) { c.type_pure = false; });
+  if (!limits.tensor_parallel.empty()) add("--tensor-parallel", [](Constraints& c) { c.tensor_parallel.clear(); });
+  if (!limits.placement.empty()) add("the placement rules", [](Constraints& c) { c.placement.clear(); });
+  if (!limits.allow_recompute) add("--no-recompute", [](Constraints& c) { c.allow_recompute = true; });
+  return found;
+}
+
+/// Whether a plan of simple shape is feasible.
+bool has_simple_plan(const Problem& problem) {
+  const Space space = make_space(problem);
+  if (space.ports.empty() || !space_is_countable(problem)) return false;
+  StageRows rows(problem, std::max(1, space.max_stages), 1);
+  SearchTables tables(rows, space);
+  const std::vector<SimplePlan> plans = simple_plans(tables);
+  return std::any_of(plans.begin(), plans.end(), [&](const SimplePlan& plan) {
+    return realise(tables, plan.pipelines, kInfinity, 1).time < kInfinity;
+  });
+}
+
+/// The limits that leave no plan together, and which of them alone is in the way.
+Rejection limits_rejection(const Problem& problem) {
+  std::vector<std::string> names;
+  std::vector<std::string> without;
+  for (const auto& [name, clear] : limits_of(problem.job.constraints)) {
+    names.push_back(name);
+    Job job = problem.job;
+    clear(job.constraints);
+    if (has_simple_plan(make_problem(problem.model, problem.cluster, problem.profiles, std::move(job)))) {
+      without.push_back(name);
+    }
+  }
+  std::string text = names.empty() ? "constraint: the memory margin and the micro-batch sizes leave no plan"
+                                   : concat("constraint: ", join(names, ", "), names.size() > 1 ? " together" : "",
+                                            names.size() > 1 ? " leave" : " leaves", " no plan");
+  if (!without.empty()) text += concat("; without ", join(without, ", or without "), " there is one");
+  return {RejectReason::Constraint, -1, {}, {}, text};
+}
+
 }  // namespace
 
 bool batch_reachable(const Job& job) { return reachable_sums(job, job.global_batch).back(); }
@@ -194,16 +265,11 @@ std::vector<Rejection> explain_infeasible(const Problem& problem) {
     return rejections;
   }
   add_batch_rejection(problem, rejections);
+  if (rejections.empty()) add_share_rejection(problem, rejections);
   add_state_rejection(problem, rejections);
   add_layer_rejection(problem, space, rejections);
   if (rejections.empty()) add_pipeline_rejection(problem, space, rejections);
-  if (rejections.empty()) {
-    rejections.push_back({RejectReason::Constraint,
-                          -1,
-                          {},
-                          {},
-                          "constraint: the limits on pipelines, stages or placements leave no plan"});
-  }
+  if (rejections.empty()) rejections.push_back(limits_rejection(problem));
   return rejections;
 }
 

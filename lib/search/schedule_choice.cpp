@@ -257,6 +257,29 @@ Problem with_more_memory(const Problem& problem) {
   return roomy;
 }
 
+/// Why no schedule of the job runs the pipelines of a plan, each reason once.
+std::vector<Rejection> schedule_rejections(const Problem& problem, const Plan& plan) {
+  std::set<std::string> reasons;
+  std::set<std::string> laid_out;
+  for (const PipelinePlan& pipeline : plan.pipelines) {
+    for (const ScheduleVariant& variant : schedule_variants(problem, pipeline)) {
+      laid_out.insert(variant.skeleton.schedule);
+      const std::string reason = refusal(problem, variant, pipeline.micro_batches);
+      if (reason.empty()) continue;
+      reasons.insert(
+          concat("constraint: ", variant.skeleton.schedule, " on pipelines of the fastest 1F1B plan: ", reason));
+    }
+  }
+  for (const std::string& name : problem.job.schedules) {
+    if (laid_out.count(name) > 0) continue;
+    reasons.insert(concat("constraint: ", name, " cannot be laid out over the stages of the fastest 1F1B plan, ",
+                          plan.pipelines.front().stages.size(), "; another number of --stages may do"));
+  }
+  std::vector<Rejection> rejections;
+  for (const std::string& reason : reasons) rejections.push_back({RejectReason::Constraint, -1, {}, {}, reason});
+  return rejections;
+}
+
 }  // namespace
 
 bool asks_for_other_schedules(const Job& job) {
@@ -322,6 +345,9 @@ ScheduledSearch find_scheduled_plan(const Problem& problem, const SearchOptions&
       add_notes(problem, plan);
       result.plans.push_back(std::move(plan));
     }
+  }
+  if (result.plans.empty() && result.report.rejections.empty() && !seeds.empty()) {
+    result.report.rejections = schedule_rejections(problem, seeds.front());
   }
   sort_by_time(result.plans);
   PlanShapes seen;

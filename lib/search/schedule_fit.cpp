@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/diagnostic.hpp"
+#include "base/text.hpp"
 #include "predict/evaluate.hpp"
 #include "predict/link.hpp"
 #include "predict/planned_stage.hpp"
@@ -307,19 +308,42 @@ std::vector<ScheduleVariant> schedule_variants(const Problem& problem, const Pip
   return variants;
 }
 
-std::optional<PipelinePlan> fit(const Problem& problem, const ScheduleVariant& variant, int micro_batches,
-                                const std::function<bool()>& stop) {
+namespace {
+
+/// Throws InputError where the schedule refuses the counts.
+std::optional<PipelinePlan> fit_or_refuse(const Problem& problem, const ScheduleVariant& variant, int micro_batches,
+                                          const std::function<bool()>& stop) {
   PipelinePlan pipeline = variant.skeleton;
   pipeline.micro_batches = micro_batches;
   const ScheduleFamily& family = schedule_family(pipeline.schedule);
   if (family.stepping == Stepping::Asynchronous) pipeline.accumulation = micro_batches;
+  if (family.arrangement == Arrangement::Free) return fit_octopipe(problem, pipeline, stop);
+  if (pipeline.schedule == "1f1b-adaptive") return fit_in_flight(problem, pipeline);
+  return fit_memory(problem, std::move(pipeline));
+}
+
+}  // namespace
+
+std::optional<PipelinePlan> fit(const Problem& problem, const ScheduleVariant& variant, int micro_batches,
+                                const std::function<bool()>& stop) {
   try {
-    if (family.arrangement == Arrangement::Free) return fit_octopipe(problem, pipeline, stop);
-    if (pipeline.schedule == "1f1b-adaptive") return fit_in_flight(problem, pipeline);
-    return fit_memory(problem, std::move(pipeline));
-  } catch (const InputError&) {  // the schedule refuses these counts
+    return fit_or_refuse(problem, variant, micro_batches, stop);
+  } catch (const InputError&) {
     return std::nullopt;
   }
+}
+
+std::string refusal(const Problem& problem, const ScheduleVariant& variant, int micro_batches) {
+  try {
+    if (fit_or_refuse(problem, variant, micro_batches, {})) return "";
+  } catch (const InputError& error) {
+    const Diagnostic& fault = error.diagnostics().front();
+    return concat(fault.field, fault.field.empty() ? "" : ": ", fault.message, fault.hint.empty() ? "" : "; ",
+                  fault.hint);
+  }
+  const bool drifts = schedule_family(variant.skeleton.schedule).stepping == Stepping::Asynchronous;
+  return concat("its devices cannot hold it, even with recomputation",
+                drifts ? ", or it drifts more than allowed" : "");
 }
 
 }  // namespace hpplan

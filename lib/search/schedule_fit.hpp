@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "domain/plan.hpp"
@@ -26,5 +27,8 @@ struct ScheduleVariant {
 ///   stop   asked while a costly variant is fitted; true ends that with the best until then. May be empty.
 [[nodiscard]] std::optional<PipelinePlan> fit(const Problem& problem, const ScheduleVariant& variant, int micro_batches,
                                               const std::function<bool()>& stop = {});
+
+/// Why fit() gives nothing, for people; empty if it gives something.
+[[nodiscard]] std::string refusal(const Problem& problem, const ScheduleVariant& variant, int micro_batches);
 
 }  // namespace hpplan

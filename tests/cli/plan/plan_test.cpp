@@ -351,3 +351,17 @@ TEST_CASE("a time limit ends the choice of schedules too, with a plan", "[cli]")
   CHECK(plan["complete"] == false);
   CHECK(plan["pipelines"][0]["schedule"] == "octopipe");
 }
+
+TEST_CASE("no plan within limits: the limits are named, and those that alone are in the way", "[cli]") {
+  const std::string job = "plan --model gpt3-350m --cluster a100-3090-4 --global-batch ";
+  const auto reasons = [&](const std::string& limits) {
+    const CommandResult result = run_hpplan(job + limits);
+    CHECK(result.code == 3);
+    return result.err;
+  };
+  CHECK_THAT(reasons("32 --stages 4 --type-pure"),
+             Contains("--stages 4, --type-pure together leave no plan; without --stages 4, or without --type-pure"));
+  CHECK_THAT(reasons("3 --pipelines 4"), Contains("4 pipelines run at least 4 samples, the global batch has 3"));
+  CHECK_THAT(reasons("7 --schedule chimera --stages 2"), Contains("chimera") && Contains("use 8"));
+  CHECK_THAT(reasons("32 --schedule amdp --max-drift 0"), Contains("amdp"));
+}
