@@ -78,6 +78,7 @@ class RuleChecks {
   }
 
   void check(const PlacementRule& rule) {
+    const std::size_t before = faults_.size();
     check_names(rule, "device type", rule.types, types_);
     check_names(rule, "node group", rule.groups, groups_);
     check_names(rule, "node", rule.nodes, nodes_);
@@ -94,6 +95,21 @@ class RuleChecks {
       add(rule, concat("the layers of ", model_.name, " are 0 (embedding) to ", model_.layer_count() - 1, " (head)"),
           "layers=head is the last one");
     }
+    if (faults_.size() == before && !names_any(rule)) {
+      add(rule, "no device is all of this", "what a rule names holds together: write a rule for each");
+    }
+  }
+
+  [[nodiscard]] bool names_any(const PlacementRule& rule) const {
+    for (int g = 0; g < cluster_.group_count(); ++g) {
+      const NodeGroup& group = cluster_.node_groups[static_cast<std::size_t>(g)];
+      for (int n = 0; n < group.nodes; ++n) {
+        for (int d = 0; d < group.devices_per_node; ++d) {
+          if (names_device(rule, cluster_, {g, n, d})) return true;
+        }
+      }
+    }
+    return false;
   }
 
   void check_device(const PlacementRule& rule, const RuleDevice& device) {
@@ -117,8 +133,9 @@ class RuleChecks {
       }
       if (held) continue;
       const std::string name = layer == 0 ? " (embedding)" : (layer == model_.layer_count() - 1 ? " (head)" : "");
-      add(rules_.back(), concat("with the rules before it, no device may hold layer ", layer, name),
-          "leave out one of the rules");
+      const bool alone = rules_.size() == 1;
+      add(rules_.back(), concat(alone ? "" : "with the rules before it, ", "no device may hold layer ", layer, name),
+          alone ? "leave it out, or name fewer devices" : "leave out one of the rules");
       return;
     }
   }

@@ -39,6 +39,9 @@ class ResultsFile {
     }
     descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     if (descriptor_ < 0) refuse(path, concat("cannot be written: ", std::strerror(errno)), "");
+    struct stat status = {};
+    is_file_ = ::fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode);
+    if (!is_file_) return;  // a device or a pipe: it holds no earlier lines, and reading it may never end
     if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
       ::close(descriptor_);
       refuse(path, "another run is writing this file", "wait for it, or give another --out");

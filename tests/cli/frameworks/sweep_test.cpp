@@ -33,6 +33,13 @@ TEST_CASE("a sweep goes on past what is infeasible or broken, and its exit code 
   CHECK(again.err.find("3 lines from before, 0 problems planned now") != std::string::npos);
 }
 
+TEST_CASE("a sweep into a device reads nothing from it", "[cli]") {
+  CHECK(run_hpplan("sweep - --out /dev/null", kSpec).code == 2);  // of its broken point
+  const CommandResult full = run_hpplan("sweep - --out /dev/full", kSpec);
+  CHECK(full.code == 2);
+  CHECK(full.err.find("No space left on device") != std::string::npos);
+}
+
 TEST_CASE("points that are the same problem are planned once, whatever their spelling", "[cli]") {
   const ScratchFolder scratch;
   const std::string model =

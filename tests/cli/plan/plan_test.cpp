@@ -72,6 +72,9 @@ TEST_CASE("a placement rule that makes no sense is refused with what is known", 
       {"--forbid 'typ=a100'", "unknown word \"typ\" in \"typ=a100\"", "did you mean \"type\"?"},
       {"--forbid type=a100-80gb --forbid type=rtx-3090", "no device may hold layer 0 (embedding)",
        "leave out one of the rules"},
+      {"--forbid type=a100-80gb,rtx-3090", "rtx-3090\": no device may hold layer 0 (embedding)",
+       "leave it out, or name fewer devices"},
+      {"--forbid 'group=a100 type=rtx-3090'", "no device is all of this", "what a rule names holds together"},
   }));
   CAPTURE(wrong);
   const CommandResult result = run_hpplan(kSmall + " " + wrong);
