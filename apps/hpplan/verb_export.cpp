@@ -64,18 +64,9 @@ void check_inputs(const PlanFile& file, const std::string& plan, const ModelSpec
   if (!faults.empty()) throw InputError(faults);
 }
 
-void place(PlanFile& file, const std::string& plan, const ClusterSpec& cluster) {
-  std::vector<Diagnostic> faults;
-  for (const Difference& difference : place_on(cluster, file)) {
-    faults.push_back({plan, 0, 0, difference.field,
-                      concat(difference.found, " where ", difference.expected, " is right"), difference.remark});
-  }
-  if (!faults.empty()) throw InputError(faults);
-}
-
-/// Throws InputError unless the plan's decisions make sense: a framework would fail on them in the middle of a launch.
-/// Its times may rest on profiles that are not given here, and are not looked at.
-void check_decisions(const Problem& problem, PlanFile file, const std::string& plan) {
+/// Fills in the places of a plan. Throws InputError unless its decisions make sense on them: a framework would fail in
+/// the middle of a launch. Its times may rest on profiles that are not given here, and are not looked at.
+void check_decisions(const Problem& problem, PlanFile& file, const std::string& plan) {
   const Judgement judgement = judge_plan(problem, file);
   std::vector<Diagnostic> faults;
   for (const Difference& difference : judgement.differences) {
@@ -113,7 +104,6 @@ ExitCode export_plan(const AppContext& context, const ExportOptions& options) {
   const ModelSpec model = load_model(options.model);
   const ClusterSpec cluster = load_cluster(options.cluster);
   check_inputs(file, name, model, cluster);
-  place(file, name, cluster);
 
   const ProfileTable profiles = load_profile_table(options.profiles, model, cluster);
   check_decisions(make_problem(model, cluster, profiles, job_to_judge(file)), file, name);
