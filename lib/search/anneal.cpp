@@ -28,35 +28,29 @@ using Pipelines = std::vector<Candidate>;
 class Annealer {
  public:
   Annealer(SearchTables& tables, Realised plan, std::int64_t most_work, AnnealMoves moves)
-      : tables_(tables), space_(tables.space()), now_(plan), best_(std::move(plan)), most_work_(most_work),
+      : tables_(tables), space_(tables.space()), now_(plan), best_(std::move(plan)), trials_(tables, most_work),
         moves_(moves), dice_(kSeed) {}
 
   Improved run() {
-    bool stopped = false;
-    try {
+    return trials_.run(best_, [this] {
       double before = kInfinity;
-      while (best_.time < before * (1.0 - kGain) && work_ < most_work_) {
+      while (best_.time < before * (1.0 - kGain) && !trials_.spent()) {
         before = best_.time;
         now_ = best_;
         walk();
       }
-    } catch (const SearchStopped&) {
-      stopped = true;
-    }
-    return {std::move(best_), tries_, work_, stopped};
+    });
   }
 
  private:
   void walk() {
-    for (int step = 0; step < kSteps && work_ < most_work_; ++step) {
+    for (int step = 0; step < kSteps && !trials_.spent(); ++step) {
       std::optional<Change> changed = draw_change();
       if (!changed) return;
-      ++tries_;
-      work_ += trial_work(tables_.problem(), changed->pipelines);
       const double left = 1.0 - static_cast<double>(step) / kSteps;
       const double limit = now_.time * (1.0 + kHeat * left * left * chance());
       Realised trial =
-          realise(tables_, std::move(changed->pipelines), limit, kPlacements, std::move(changed->placement));
+          trials_.realise(std::move(changed->pipelines), limit, kPlacements, std::move(changed->placement));
       if (!(trial.time <= limit)) continue;
       now_ = std::move(trial);
       if (now_.time < best_.time) best_ = now_;
@@ -331,10 +325,8 @@ class Annealer {
   const Space& space_;
   Realised now_;
   Realised best_;
-  std::int64_t most_work_;
+  Trials trials_;
   AnnealMoves moves_;
-  std::int64_t work_ = 0;
-  int tries_ = 0;
   std::mt19937_64 dice_;
 };
 

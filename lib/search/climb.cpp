@@ -17,17 +17,13 @@ constexpr double kGain = 1e-6;
 class Climber {
  public:
   Climber(SearchTables& tables, Realised plan, std::int64_t most_work)
-      : tables_(tables), space_(tables.space()), best_(std::move(plan)), most_work_(most_work) {}
+      : tables_(tables), space_(tables.space()), best_(std::move(plan)), trials_(tables, most_work) {}
 
   Improved run() {
-    bool stopped = false;
-    try {
-      while (work_ < most_work_ && improve()) {
+    return trials_.run(best_, [this] {
+      while (!trials_.spent() && improve()) {
       }
-    } catch (const SearchStopped&) {
-      stopped = true;
-    }
-    return {std::move(best_), tries_, work_, stopped};
+    });
   }
 
  private:
@@ -46,14 +42,12 @@ class Climber {
   /// Puts `changed` in the place of all equal pipelines; keeps what is faster.
   bool try_pipeline(const Candidate& changed) {
     tables_.check_stop();
-    if (work_ >= most_work_ || changed == original_) return false;
+    if (trials_.spent() || changed == original_) return false;
     std::vector<Candidate> pipelines = best_.pipelines;
     std::replace(pipelines.begin(), pipelines.end(), original_, changed);
     if (!seen_.insert(pipelines).second) return false;
-    ++tries_;
-    work_ += trial_work(tables_.problem(), pipelines);
     const double limit = best_.time * (1.0 - kGain);
-    Realised trial = realise(tables_, std::move(pipelines), limit, kPlacements);
+    Realised trial = trials_.realise(std::move(pipelines), limit, kPlacements);
     if (!(trial.time < limit)) return false;
     best_ = std::move(trial);
     return true;
@@ -61,7 +55,7 @@ class Climber {
 
   bool try_shape(int micro_batch, const StageList& shape) {
     tables_.check_stop();
-    if (work_ >= most_work_) return false;
+    if (trials_.spent()) return false;
     const std::optional<Candidate> changed =
         cut_pipeline(tables_, micro_batch, shape, micro_batches_ * original_.micro_batch);
     return changed && try_pipeline(*changed);
@@ -168,9 +162,7 @@ class Climber {
   SearchTables& tables_;
   const Space& space_;
   Realised best_;
-  std::int64_t most_work_;
-  std::int64_t work_ = 0;
-  int tries_ = 0;
+  Trials trials_;
   Candidate original_;     // the pipeline that is being changed
   int micro_batches_ = 1;  // that it runs in the best plan
   std::set<std::vector<Candidate>> seen_;

@@ -237,7 +237,6 @@ class Closure {
     const auto at_most = [](PipelineTimer& timer, double time, int most) { return timer.no_more_within(time, most); };
     const auto exactly = [](PipelineTimer& timer, double time, int most) { return timer.most_within(time, most); };
     if (!can_finish(last, tail + share, at_most) || !can_finish(last, tail + share, exactly)) return false;
-    hold(last);
     share = std::max(share, spread_share(last));
     return can_finish(last, tail + share, at_most) && can_finish(last, tail + share, exactly);
   }
@@ -284,6 +283,7 @@ class Closure {
   /// different groups, or too many devices. The pipelines still to be chosen hold every layer once more.
   double spread_share(std::size_t last) {
     if (tables_.problem().job.overlap_gradient_sync || vectors_.size() < 2) return 0.0;
+    hold(last);
     const auto more = static_cast<int>(vectors_.size() - last) - 1;
     double most = 0.0;
     for (std::size_t i = 0; i <= last; ++i) {

@@ -500,17 +500,20 @@ SearchResult result_of(const Problem& problem, Knowledge& known) {
   known.report.proved =
       !result.plans.empty() && proved * (1.0 + problem.job.tolerance) >= known.time * (1.0 - kEqualTimes);
   known.report.stopped = known.stopped;
-  if (result.plans.empty()) known.report.rejections = explain_infeasible(problem);
-  // That the constraints leave no plan is known only if all were looked at.
-  const bool looked_at_all = known.bound == kInfinity || (result.plans.empty() && make_space(problem).ports.empty());
-  for (Rejection& rejection : known.report.rejections) {
-    if (known.stopped || looked_at_all || rejection.reason != RejectReason::Constraint) continue;
-    rejection.text =
-        "constraint: no plan was met within the limits on pipelines, stages and micro-batches; too many for a look at "
-        "each, so there may still be one: wider limits are quicker to search";
-  }
-  if (known.stopped) {
-    std::erase_if(known.report.rejections, [](const Rejection& r) { return r.reason == RejectReason::Constraint; });
+  if (result.plans.empty()) {
+    std::vector<Rejection>& rejections = known.report.rejections;
+    rejections = explain_infeasible(problem);
+    // That the constraints leave no plan is known only if all were looked at.
+    if (rejections.empty() && known.bound == kInfinity && !known.stopped) {
+      rejections.push_back(limits_rejection(problem));
+    } else if (rejections.empty() && !known.stopped) {
+      rejections.push_back({RejectReason::Constraint,
+                            -1,
+                            {},
+                            {},
+                            "constraint: no plan was met within the limits on pipelines, stages and micro-batches; too "
+                            "many for a look at each, so there may still be one: wider limits are quicker to search"});
+    }
   }
   result.report = std::move(known.report);
   return result;
@@ -547,9 +550,13 @@ Placement placement_of(const Plan& plan) {
   return placement;
 }
 
-/// A plan as it is placed, if it is no slower than `limit`; a time of infinity if not.
-Realised realise_again(SearchTables& tables, const Plan& plan, double limit) {
-  return realise(tables, candidates_of(tables.space(), plan), limit, 1, placement_of(plan));
+/// No slower than the best plan.
+double best_limit(const Knowledge& known) { return known.plans.front().first * (1.0 + kEqualTimes); }
+
+/// The best plan as its pipelines, where they lie.
+Realised best_known(SearchTables& tables, const Knowledge& known) {
+  const Plan& plan = known.plans.front().second;
+  return realise(tables, candidates_of(tables.space(), plan), best_limit(known), 1, placement_of(plan));
 }
 
 /// Bounds the whole space by prices, and looks for better plans there.
@@ -611,7 +618,7 @@ void climb_from_best(SearchTables& tables, const SearchOptions& options, Knowled
     known.stopped = known.stopped || improved.stopped;
   };
   try {
-    const Realised best = realise_again(tables, known.plans.front().second, known.time * (1.0 + kEqualTimes));
+    const Realised best = best_known(tables, known);
     if (best.time < kInfinity) known.starts[best.pipelines.size()] = best;
     std::vector<const Realised*> starts;  // the fastest first
     for (const auto& [pipelines, start] : known.starts) starts.push_back(&start);
@@ -634,7 +641,7 @@ void climb_from_best(SearchTables& tables, const SearchOptions& options, Knowled
       left -= walked.work;
       if (known.stopped) return;
     }
-    const Realised start = realise_again(tables, known.plans.front().second, known.time * (1.0 + kEqualTimes));
+    const Realised start = best_known(tables, known);
     if (start.time == kInfinity) return;
     keep(anneal(tables, start, kAnnealWork, AnnealMoves::All));
   } catch (const SearchStopped&) {
@@ -645,7 +652,7 @@ void climb_from_best(SearchTables& tables, const SearchOptions& options, Knowled
 /// Stages of the best plan moved between nodes, where the proof leaves room for that.
 void improve_places_of_best(SearchTables& tables, const SearchOptions& options, Knowledge& known) {
   try {
-    const Realised best = realise_again(tables, known.plans.front().second, known.time * (1.0 + kEqualTimes));
+    const Realised best = best_known(tables, known);
     if (best.time == kInfinity) return;
     const Improved placed = improve_places(tables, best, kPlacesWork);
     keep_plan(tables.problem(), tables.space(), options, placed.plan, known);
@@ -721,8 +728,8 @@ void search_by_enumeration(const WholeSpace& whole, const SearchOptions& options
 void even_out_best(SearchTables& tables, Knowledge& known) {
   const Space& space = tables.space();
   try {
-    const double limit = known.plans.front().first * (1.0 + kEqualTimes);
-    Realised best = realise_again(tables, known.plans.front().second, limit);
+    const double limit = best_limit(known);
+    Realised best = best_known(tables, known);
     if (best.time > limit) return;
     best = even_out(tables, std::move(best), limit, kEvenTries);
     known.plans.front() = {best.time, finish(tables.problem(), space, best)};

@@ -16,19 +16,15 @@ constexpr double kGain = 1e-6;
 class PlaceImprover {
  public:
   PlaceImprover(SearchTables& tables, Realised plan, std::int64_t most_work)
-      : tables_(tables), problem_(tables.problem()), best_(std::move(plan)), most_work_(most_work) {}
+      : tables_(tables), problem_(tables.problem()), best_(std::move(plan)), trials_(tables, most_work) {}
 
   Improved run() {
-    bool stopped = false;
-    try {
-      for (Realised plan = best_; plan.time < kInfinity && work_ < most_work_; plan = halved(plan)) {
+    return trials_.run(best_, [this] {
+      for (Realised plan = best_; plan.time < kInfinity && !trials_.spent(); plan = halved(plan)) {
         improve(plan);
         if (plan.time < best_.time * (1.0 - kGain)) best_ = plan;
       }
-    } catch (const SearchStopped&) {
-      stopped = true;
-    }
-    return {std::move(best_), tries_, work_, stopped};
+    });
   }
 
  private:
@@ -36,10 +32,9 @@ class PlaceImprover {
   /// placements first.
   void improve(Realised& plan) {
     const std::int64_t cost = trial_work(problem_, plan.pipelines);
-    const auto looks = static_cast<int>(std::min<std::int64_t>(kMostLooks, (most_work_ - work_) / (2 * cost)));
+    const auto looks = static_cast<int>(std::min<std::int64_t>(kMostLooks, trials_.left() / (2 * cost)));
     Realised other = realise(tables_, plan.pipelines, plan.time, looks, plan.placement);
-    tries_ += other.tried;
-    work_ += other.tried * cost;
+    trials_.count(other.tried, plan.pipelines);
     if (other.time < plan.time) plan = std::move(other);
     descend(plan);
   }
@@ -63,7 +58,7 @@ class PlaceImprover {
         placement[2 * i + 1][s].assign(middle, nodes.end());
       }
     }
-    return at(std::move(pipelines), std::move(placement), kInfinity);
+    return trials_.realise(std::move(pipelines), kInfinity, 1, std::move(placement));
   }
 
   struct Seat {
@@ -72,13 +67,6 @@ class PlaceImprover {
     Port port;
   };
 
-  [[nodiscard]] Realised at(std::vector<Candidate> pipelines, Placement placement, double limit) {
-    tables_.check_stop();
-    ++tries_;
-    work_ += trial_work(problem_, pipelines);
-    return realise(tables_, std::move(pipelines), limit, 1, std::move(placement));
-  }
-
   [[nodiscard]] int room(const Port& port, int node) const {
     return static_cast<int>(problem_.places.usable(port.group, node).size());
   }
@@ -86,12 +74,7 @@ class PlaceImprover {
   /// Stages on parts of nodes, and the devices that are left on every node of every group.
   void look(const Realised& plan) {
     seats_.clear();
-    free_.clear();
-    for (int g = 0; g < problem_.cluster.group_count(); ++g) {
-      std::vector<int>& free = free_.emplace_back();
-      const int nodes = problem_.cluster.node_groups[static_cast<std::size_t>(g)].nodes;
-      for (int n = 0; n < nodes; ++n) free.push_back(static_cast<int>(problem_.places.usable(g, n).size()));
-    }
+    free_ = usable_devices(problem_);
     for (std::size_t i = 0; i < plan.pipelines.size(); ++i) {
       for (std::size_t s = 0; s < plan.pipelines[i].stages.size(); ++s) {
         const Port& port = tables_.space().ports[static_cast<std::size_t>(plan.pipelines[i].stages[s].port)];
@@ -109,7 +92,7 @@ class PlaceImprover {
   /// Takes what helps, as long as something does.
   void descend(Realised& plan) {
     bool moved = true;
-    while (moved && work_ < most_work_) {
+    while (moved && !trials_.spent()) {
       look(plan);
       moved = false;
       for (std::size_t a = 0; a < seats_.size() && !moved; ++a) {
@@ -121,8 +104,8 @@ class PlaceImprover {
   }
 
   bool take(Realised& plan, Placement placement, double limit) {
-    if (work_ >= most_work_) return false;
-    Realised trial = at(plan.pipelines, std::move(placement), limit);
+    if (trials_.spent()) return false;
+    Realised trial = trials_.realise(plan.pipelines, limit, 1, std::move(placement));
     if (trial.time == kInfinity) return false;
     plan = std::move(trial);
     return true;
@@ -160,9 +143,7 @@ class PlaceImprover {
   SearchTables& tables_;
   const Problem& problem_;
   Realised best_;
-  std::int64_t most_work_;
-  std::int64_t work_ = 0;
-  int tries_ = 0;
+  Trials trials_;
   std::vector<Seat> seats_;
   std::vector<std::vector<int>> free_;  // [group][node]
 };

@@ -230,25 +230,6 @@ bool has_simple_plan(const Problem& problem) {
   });
 }
 
-/// The limits that leave no plan together, and which of them alone is in the way.
-Rejection limits_rejection(const Problem& problem) {
-  std::vector<std::string> names;
-  std::vector<std::string> without;
-  for (const auto& [name, clear] : limits_of(problem.job.constraints)) {
-    names.push_back(name);
-    Job job = problem.job;
-    clear(job.constraints);
-    if (has_simple_plan(make_problem(problem.model, problem.cluster, problem.profiles, std::move(job)))) {
-      without.push_back(name);
-    }
-  }
-  std::string text = names.empty() ? "constraint: the memory margin and the micro-batch sizes leave no plan"
-                                   : concat("constraint: ", join(names, ", "), names.size() > 1 ? " together" : "",
-                                            names.size() > 1 ? " leave" : " leaves", " no plan");
-  if (!without.empty()) text += concat("; without ", join(without, ", or without "), " there is one");
-  return {RejectReason::Constraint, -1, {}, {}, text};
-}
-
 }  // namespace
 
 bool batch_reachable(const Job& job) { return reachable_sums(job, job.global_batch).back(); }
@@ -269,8 +250,25 @@ std::vector<Rejection> explain_infeasible(const Problem& problem) {
   add_state_rejection(problem, rejections);
   add_layer_rejection(problem, space, rejections);
   if (rejections.empty()) add_pipeline_rejection(problem, space, rejections);
-  if (rejections.empty()) rejections.push_back(limits_rejection(problem));
   return rejections;
+}
+
+Rejection limits_rejection(const Problem& problem) {
+  std::vector<std::string> names;
+  std::vector<std::string> without;
+  for (const auto& [name, clear] : limits_of(problem.job.constraints)) {
+    names.push_back(name);
+    Job job = problem.job;
+    clear(job.constraints);
+    if (has_simple_plan(make_problem(problem.model, problem.cluster, problem.profiles, std::move(job)))) {
+      without.push_back(name);
+    }
+  }
+  std::string text = names.empty() ? "constraint: the memory margin and the micro-batch sizes leave no plan"
+                                   : concat("constraint: ", join(names, ", "), names.size() > 1 ? " together" : "",
+                                            names.size() > 1 ? " leave" : " leaves", " no plan");
+  if (!without.empty()) text += concat("; without ", join(without, ", or without "), " there is one");
+  return {RejectReason::Constraint, -1, {}, {}, text};
 }
 
 }  // namespace hpplan

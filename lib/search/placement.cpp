@@ -13,11 +13,7 @@ class PlacementSearch {
   PlacementSearch(const Problem& problem, const Space& space, const std::vector<Candidate>& pipelines,
                   PlacementVisitor& visitor)
       : problem_(problem), space_(space), pipelines_(pipelines), visitor_(visitor) {
-    for (int g = 0; g < problem.cluster.group_count(); ++g) {
-      std::vector<int>& free = free_.emplace_back();
-      const int nodes = problem.cluster.node_groups[static_cast<std::size_t>(g)].nodes;
-      for (int n = 0; n < nodes; ++n) free.push_back(static_cast<int>(problem.places.usable(g, n).size()));
-    }
+    free_ = usable_devices(problem);
     for (const Candidate& pipeline : pipelines) placement_.emplace_back(pipeline.stages.size());
   }
 
@@ -110,6 +106,17 @@ class PlacementSearch {
 
 }  // namespace
 
+std::vector<std::vector<int>> usable_devices(const Problem& problem) {
+  std::vector<std::vector<int>> usable;
+  for (int g = 0; g < problem.cluster.group_count(); ++g) {
+    std::vector<int>& nodes = usable.emplace_back();
+    for (int n = 0; n < problem.cluster.node_groups[static_cast<std::size_t>(g)].nodes; ++n) {
+      nodes.push_back(static_cast<int>(problem.places.usable(g, n).size()));
+    }
+  }
+  return usable;
+}
+
 bool for_each_placement(const Problem& problem, const Space& space, const std::vector<Candidate>& pipelines,
                         PlacementVisitor& visitor) {
   return PlacementSearch(problem, space, pipelines, visitor).run();
@@ -125,15 +132,9 @@ std::optional<Placement> aligned_placement(const Problem& problem, const Space& 
   };
   if (pipelines.size() < 2) return std::nullopt;
   std::vector<Seat> seats;
-  std::vector<std::vector<int>> free;
+  std::vector<std::vector<int>> free = usable_devices(problem);
   std::vector<std::vector<std::vector<LayerRange>>> held;
-  for (int g = 0; g < problem.cluster.group_count(); ++g) {
-    free.emplace_back();
-    for (int n = 0; n < problem.cluster.node_groups[static_cast<std::size_t>(g)].nodes; ++n) {
-      free.back().push_back(static_cast<int>(problem.places.usable(g, n).size()));
-    }
-    held.emplace_back(free.back().size());
-  }
+  for (const std::vector<int>& nodes : free) held.emplace_back(nodes.size());
   Placement placement;
   for (std::size_t i = 0; i < pipelines.size(); ++i) {
     placement.emplace_back(pipelines[i].stages.size());

@@ -12,6 +12,9 @@ namespace hpplan {
 /// Node of every stage of every pipeline: nodes[pipeline][stage] lists the nodes (one, or several whole ones).
 using Placement = std::vector<std::vector<std::vector<int>>>;
 
+/// [group][node]: devices that the job's rules leave.
+[[nodiscard]] std::vector<std::vector<int>> usable_devices(const Problem& problem);
+
 /// What a search over placements asks while it puts stages on nodes, pipelines in order and stages in order.
 class PlacementVisitor {
  public:

@@ -155,6 +155,12 @@ std::int64_t trial_work(const Problem& problem, const std::vector<Candidate>& pi
   return work;
 }
 
+Realised Trials::realise(std::vector<Candidate> pipelines, double limit, int most_placements, Placement first) {
+  tables_->check_stop();
+  count(1, pipelines);
+  return hpplan::realise(*tables_, std::move(pipelines), limit, most_placements, std::move(first));
+}
+
 Plan finish(const Problem& problem, const Space& space, const Realised& realised) {
   std::vector<PipelinePlan> plans =
       skeleton(problem, space, realised.pipelines, realised.placement, realised.micro_batches);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "domain/plan.hpp"
@@ -35,6 +36,40 @@ struct Improved {
 /// What it costs to realise pipelines at a few placements: about the steps of their simulations (micro-batches times
 /// stages), and for every stage that is placed as much as 200 of those.
 [[nodiscard]] std::int64_t trial_work(const Problem& problem, const std::vector<Candidate>& pipelines);
+
+/// The trials of a search around one plan, counted.
+class Trials {
+ public:
+  ///   most_work   after which the search is to end, see trial_work()
+  Trials(SearchTables& tables, std::int64_t most_work) : tables_(&tables), most_work_(most_work) {}
+
+  [[nodiscard]] bool spent() const { return work_ >= most_work_; }
+  [[nodiscard]] std::int64_t left() const { return most_work_ - work_; }
+  void count(int tries, const std::vector<Candidate>& pipelines) {
+    tries_ += tries;
+    work_ += tries * trial_work(tables_->problem(), pipelines);
+  }
+  /// realise(), counted as one trial.
+  [[nodiscard]] Realised realise(std::vector<Candidate> pipelines, double limit, int most_placements,
+                                 Placement first = {});
+  /// Runs `search`, which may be ended by the tables' check_stop(); `best` is what it came to.
+  template <typename Search>
+  [[nodiscard]] Improved run(Realised& best, const Search& search) {
+    bool stopped = false;
+    try {
+      search();
+    } catch (const SearchStopped&) {
+      stopped = true;
+    }
+    return {std::move(best), tries_, work_, stopped};
+  }
+
+ private:
+  SearchTables* tables_;
+  std::int64_t most_work_;
+  std::int64_t work_ = 0;
+  int tries_ = 0;
+};
 
 /// A realised plan with every number predicted.
 [[nodiscard]] Plan finish(const Problem& problem, const Space& space, const Realised& realised);
