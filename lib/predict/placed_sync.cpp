@@ -72,7 +72,7 @@ void PlacedSync::add_span(LayerRange layers, std::span<const Bytes> layer_bytes)
   double least = span.flat;
   for (std::size_t k = span.spread.size(); k-- > 0;) span.spread[k] = least = std::min(least, span.layered[k]);
   spans_.push_back(std::move(span));
-  settle(spans_.size() - 1);
+  static_cast<void>(settle(spans_.size() - 1));
 }
 
 void PlacedSync::price(Span& span) const {
@@ -95,13 +95,15 @@ void PlacedSync::price(Span& span) const {
   }
 }
 
-void PlacedSync::settle(std::size_t index) {
+double PlacedSync::settle(std::size_t index) {
   Span& span = spans_[index];
   const double before = span.cost;
   price(span);
-  if (span.cost == before) return;
+  if (span.cost == before) return 0.0;
   const double more = span.bytes * (span.cost - before);
-  for (const std::size_t s : span.holders) shares_[s] += more / stages_[s].tensor_parallel;
+  double most = 0.0;
+  for (const std::size_t s : span.holders) most = std::max(most, shares_[s] += more / stages_[s].tensor_parallel);
+  return most;
 }
 
 Seconds PlacedSync::at_least() const {
@@ -128,8 +130,8 @@ Seconds PlacedSync::change_last(int sign) {
     if (span.replicas < 2) continue;
     for (auto node = nodes_.end() - static_cast<std::ptrdiff_t>(place.nodes); node != nodes_.end(); ++node)
       change_ranks(span, node->first, sign * node->second);
-    settle(index);
-    for (const std::size_t s : span.holders) most = std::max(most, shares_[s]);
+    most = std::max(most, settle(index));
+    ++looks_;
   }
   return Seconds{most * kRound};
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <utility>
 #include <vector>
@@ -32,11 +33,13 @@ class PlacedSync {
   /// The bound with the stages that are placed now.
   [[nodiscard]] Seconds at_least() const;
 
-  /// Puts a stage on nodes of its group, as many devices on each. Returns the bound over the stages that share a layer
-  /// with it: those whose own share this may have raised.
+  /// Puts a stage on nodes of its group, as many devices on each. Returns the bound over the stages whose own share
+  /// this has raised.
   Seconds place(std::size_t stage, std::span<const int> nodes);
   /// Takes the stage away that was placed last.
   void lift();
+  /// Parts of stages that were placed or lifted so far: what all this costs.
+  [[nodiscard]] std::int64_t looks() const { return looks_; }
 
  private:
   /// Layers that the same stages hold.
@@ -61,10 +64,10 @@ class PlacedSync {
   void add_span(LayerRange layers, std::span<const Bytes> layer_bytes);
   void price(Span& span) const;
   static void change_ranks(Span& span, int node, int change);
-  /// Counts the ranks of the last place in (1) or out (-1). Returns the bound over the stages that share its layers.
+  /// Counts the ranks of the last place in (1) or out (-1). Returns the bound over the stages whose share this changed.
   Seconds change_last(int sign);
-  /// Corrects a span's cost and the shares of its holders.
-  void settle(std::size_t span);
+  /// Corrects a span's cost and the shares of its holders. Returns the largest that it changed, in seconds, or 0.
+  double settle(std::size_t span);
 
   const Problem* problem_;
   std::vector<SyncStage> stages_;
@@ -74,6 +77,7 @@ class PlacedSync {
   std::vector<Place> places_;
   std::vector<std::pair<int, int>> nodes_;  // of all places: node of the cluster, ranks
   bool bounded_ = true;
+  std::int64_t looks_ = 0;
 };
 
 }  // namespace hpplan

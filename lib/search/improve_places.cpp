@@ -34,7 +34,7 @@ class PlaceImprover {
     const std::int64_t cost = trial_work(problem_, plan.pipelines);
     const auto looks = static_cast<int>(std::min<std::int64_t>(kMostLooks, trials_.left() / (2 * cost)));
     Realised other = realise(tables_, plan.pipelines, plan.time, looks, plan.placement);
-    trials_.count(other.tried, plan.pipelines);
+    trials_.count(other.tried, cost, other);
     if (other.time < plan.time) plan = std::move(other);
     descend(plan);
   }

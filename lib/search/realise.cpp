@@ -47,6 +47,7 @@ class Realiser final : public PlacementVisitor {
       best_.complete = false;
     }
     best_.tried = spent();
+    best_.looks = sync_.looks();
     return std::move(best_);
   }
 
@@ -157,8 +158,10 @@ std::int64_t trial_work(const Problem& problem, const std::vector<Candidate>& pi
 
 Realised Trials::realise(std::vector<Candidate> pipelines, double limit, int most_placements, Placement first) {
   tables_->check_stop();
-  count(1, pipelines);
-  return hpplan::realise(*tables_, std::move(pipelines), limit, most_placements, std::move(first));
+  const std::int64_t cost = trial_work(tables_->problem(), pipelines);
+  Realised realised = hpplan::realise(*tables_, std::move(pipelines), limit, most_placements, std::move(first));
+  count(1, cost, realised);
+  return realised;
 }
 
 Plan finish(const Problem& problem, const Space& space, const Realised& realised) {

@@ -18,6 +18,7 @@ struct Realised {
   double time = kInfinity;  // iteration time
   bool complete = true;     // every placement was tried
   int tried = 0;            // placements
+  std::int64_t looks = 0;   // what placing took, see PlacedSync::looks()
 };
 
 /// What a search around one plan came to.
@@ -33,8 +34,8 @@ struct Improved {
 [[nodiscard]] Realised realise(SearchTables& tables, std::vector<Candidate> pipelines, double limit,
                                int most_placements, Placement first = {});
 
-/// What it costs to realise pipelines at a few placements: about the steps of their simulations (micro-batches times
-/// stages), and for every stage that is placed as much as 200 of those.
+/// What it costs to realise pipelines at one placement: about the steps of their simulations (micro-batches times
+/// stages), and for every stage as much as 200 of those.
 [[nodiscard]] std::int64_t trial_work(const Problem& problem, const std::vector<Candidate>& pipelines);
 
 /// The trials of a search around one plan, counted.
@@ -45,9 +46,10 @@ class Trials {
 
   [[nodiscard]] bool spent() const { return work_ >= most_work_; }
   [[nodiscard]] std::int64_t left() const { return most_work_ - work_; }
-  void count(int tries, const std::vector<Candidate>& pipelines) {
+  ///   cost   of one try, see trial_work()
+  void count(int tries, std::int64_t cost, const Realised& realised) {
     tries_ += tries;
-    work_ += tries * trial_work(tables_->problem(), pipelines);
+    work_ += tries * cost + kPlaceLook * realised.looks;
   }
   /// realise(), counted as one trial.
   [[nodiscard]] Realised realise(std::vector<Candidate> pipelines, double limit, int most_placements,
@@ -65,6 +67,8 @@ class Trials {
   }
 
  private:
+  static constexpr std::int64_t kPlaceLook = 10;
+
   SearchTables* tables_;
   std::int64_t most_work_;
   std::int64_t work_ = 0;
