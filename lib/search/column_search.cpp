@@ -17,8 +17,11 @@ constexpr double kSharp = 5e-4;
 constexpr double kGrid = 1.25;
 /// Cells are halved by the sheets alone until their ranges are this narrow: the DP is dear on wide ones.
 constexpr double kFine = 0.03;
-/// Cells looked at together, whatever the number of threads, so that the work does not depend on it.
-constexpr std::size_t kWave = 8;
+/// Sheets made together, whatever the number of threads, so that the work does not depend on it.
+constexpr std::size_t kWave = 16;
+/// Cells priced together by a DP each, as long as that takes no more than a part of the work that is left.
+constexpr std::size_t kDue = 16;
+constexpr double kDueShare = 8.0;
 constexpr int kPasses = 24;
 /// What it costs to make a sheet sharper, in times of what it cost.
 constexpr double kSharpening = 24.0;
@@ -215,39 +218,6 @@ void ColumnSearch::add(Candidate candidate, double relaxed) {
   lp_->set_value(place->second, relaxed);
 }
 
-void ColumnSearch::fill_sheets(Pass& pass, const std::vector<SheetKey>& keys) {
-  std::vector<std::pair<SheetKey, PriceSheet*>> missing;
-  for (const SheetKey& key : keys) {
-    const auto [place, added] = pass.sheets.try_emplace(key);
-    if (added) missing.emplace_back(key, &place->second.sheet);
-  }
-  std::vector<std::int64_t> parts(missing.size(), 0);
-  for_each_index(missing.size(), threads_, [&](std::size_t i) {
-    const auto& [key, sheet] = missing[i];
-    *sheet = pricers_[key.first].sheet(key.second, pass.target, *pass.prices);
-    parts[i] = sheet->work();
-  });
-  count(parts);
-}
-
-/// Makes sheets sharper, each for a cell that needs it.
-void ColumnSearch::sharpen_sheets(Pass& pass, const std::vector<Cell>& cells) {
-  std::vector<std::int64_t> parts(cells.size(), 0);
-  std::vector<PriceSheet*> sheets;
-  for (const Cell& cell : cells) {
-    PassSheet& entry = pass.sheets.at(key_of(cell));
-    entry.sharp = true;
-    sheets.push_back(&entry.sheet);
-  }
-  for_each_index(cells.size(), threads_, [&](std::size_t i) {
-    const std::int64_t before = sheets[i]->work();
-    const double dear = samples_of(cells[i], cells[i].last) / pass.ratio;
-    sheets[i]->sharpen(*menus_[cells[i].size], dear, PriceSheet::Sharpness::Slices);
-    parts[i] = sheets[i]->work() - before;
-  });
-  count(parts);
-}
-
 /// Whether a sharper sheet costs less than the DPs that it may spare.
 bool ColumnSearch::worth_sharpening(const Pass& pass, const Cell& cell, bool coarse) const {
   const PassSheet& entry = pass.sheets.at(key_of(cell));
@@ -261,7 +231,8 @@ bool ColumnSearch::worth_sharpening(const Pass& pass, const Cell& cell, bool coa
 
 /// The first grid of cells, with the sheets' prices.
 void ColumnSearch::open_cells(Pass& pass) {
-  std::vector<SheetKey> keys;
+  Wave grid;
+  std::vector<SheetKey>& keys = grid.missing;
   std::vector<int> lasts;
   for (std::size_t i = 0; i < menus_.size(); ++i) {
     const int most = tables_->problem().job.global_batch / menus_[i]->micro_batch();
@@ -274,7 +245,7 @@ void ColumnSearch::open_cells(Pass& pass) {
       first = last + 1;
     }
   }
-  fill_sheets(pass, keys);
+  make_sheets(pass, grid);
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const PriceSheet& sheet = pass.sheets.at(keys[i]).sheet;
     for (int p = 1; p <= sheet.stages(); ++p) {
@@ -310,12 +281,15 @@ void ColumnSearch::split(Pass& pass, const Cell& cell) const {
   keep(pass, high);
 }
 
-/// The best cells, as far as they are worth more than `sharp`: those whose sheet is to be made sharper, those that are
-/// to be halved, and those that are to be priced.
-ColumnSearch::Wave ColumnSearch::next_wave(Pass& pass, double sharp) const {
+/// The best cells, as far as they are worth more than `sharp`: those whose sheet is to be made sharper, and those that
+/// are to be halved. Those that are to be priced are kept until there are enough of them, or nothing else is left.
+ColumnSearch::Wave ColumnSearch::next_wave(Pass& pass, double sharp, std::int64_t work_left) const {
   Wave wave;
-  const auto size = [&wave] { return wave.dull.size() + wave.wide.size() + wave.priced.size(); };
-  while (!pass.cells.empty() && size() < kWave && pass.cells.top().first > sharp) {
+  const double affordable = pricing_cost() > 0.0 ? static_cast<double>(work_left) / (kDueShare * pricing_cost()) : 0.0;
+  const auto due = static_cast<std::size_t>(std::clamp(affordable, 1.0, static_cast<double>(kDue)));
+  const auto enough_due = [&] { return pass.due.size() >= due; };
+  while (!pass.cells.empty() && pass.cells.top().first > sharp && !enough_due() &&
+         wave.dull.size() + wave.missing.size() < kWave) {
     Cell cell = pass.cells.top().second;
     pass.cells.pop();
     const double least = pass.sheets.at(key_of(cell)).sheet.least(cell.stages);
@@ -333,12 +307,42 @@ ColumnSearch::Wave ColumnSearch::next_wave(Pass& pass, double sharp) const {
       wave.waiting.push_back(cell);
     } else if (cell.priced || coarse) {
       wave.wide.push_back(cell);
+      const SheetKey upper{cell.size, middle_of(cell)};
+      const bool known = pass.sheets.count(upper) > 0;
+      if (!known && std::find(wave.missing.begin(), wave.missing.end(), upper) == wave.missing.end())
+        wave.missing.push_back(upper);
     } else {
-      wave.priced.push_back(cell);
-      if (pricing_cost() == 0.0) break;  // the first DP tells what they cost
+      pass.due.push_back(cell);
     }
   }
+  if (enough_due() || (wave.dull.empty() && wave.wide.empty())) wave.due.swap(pass.due);
   return wave;
+}
+
+/// Makes sheets sharper, each for a cell that needs it, and those that are missing.
+void ColumnSearch::make_sheets(Pass& pass, const Wave& wave) {
+  std::vector<PriceSheet*> sheets;
+  for (const Cell& cell : wave.dull) {
+    PassSheet& entry = pass.sheets.at(key_of(cell));
+    entry.sharp = true;
+    sheets.push_back(&entry.sheet);
+  }
+  for (const SheetKey& key : wave.missing) sheets.push_back(&pass.sheets[key].sheet);
+  std::vector<std::int64_t> parts(sheets.size(), 0);
+  for_each_index(sheets.size(), threads_, [&](std::size_t i) {
+    PriceSheet& sheet = *sheets[i];
+    const std::int64_t before = sheet.work();
+    if (i < wave.dull.size()) {
+      const Cell& cell = wave.dull[i];
+      const double dear = samples_of(cell, cell.last) / pass.ratio;
+      sheet.sharpen(*menus_[cell.size], dear, PriceSheet::Sharpness::Slices);
+    } else {
+      const auto& [size, micro_batches] = wave.missing[i - wave.dull.size()];
+      sheet = pricers_[size].sheet(micro_batches, pass.target, *pass.prices);
+    }
+    parts[i] = sheet.work() - before;
+  });
+  count(parts);
 }
 
 /// The cheapest pipeline of each cell, if it is worth more than `floor`.
@@ -368,26 +372,20 @@ std::optional<double> ColumnSearch::price_all(double target, const Prices& price
   open_cells(pass);
   double best = known;    // of the known columns
   double proved = ratio;  // no pipeline of a closed cell exceeds it
-  while (!pass.cells.empty()) {
+  while (true) {
     tables_->check_stop();
     if (work() > most_work) return std::nullopt;
     const double sharp = depth == Depth::Sharp ? std::max(ratio, best * (1.0 + kSharp)) : ratio;
-    if (pass.cells.top().first <= sharp) {
-      proved = std::max(proved, pass.cells.top().first);
-      break;
-    }
-    Wave wave = next_wave(pass, sharp);
-    sharpen_sheets(pass, wave.dull);
+    Wave wave = next_wave(pass, sharp, most_work - work());
+    if (wave.due.empty() && wave.wide.empty() && wave.dull.empty()) break;
+    make_sheets(pass, wave);
     for (const Cell& cell : wave.waiting) keep(pass, cell);
-    std::vector<SheetKey> keys;
-    for (const Cell& cell : wave.wide) keys.emplace_back(cell.size, middle_of(cell));
-    fill_sheets(pass, keys);
     for (const Cell& cell : wave.wide) split(pass, cell);
 
     std::vector<Pricer::Priced> results =
-        price_cells(pass, wave.priced, depth == Depth::Sharp ? std::max(ratio, best) : ratio);
+        price_cells(pass, wave.due, depth == Depth::Sharp ? std::max(ratio, best) : ratio);
     for (std::size_t i = 0; i < results.size(); ++i) {
-      Cell& cell = wave.priced[i];
+      Cell& cell = wave.due[i];
       if (results[i].price == kInfinity) continue;
       cell.price = std::max(cell.price, results[i].price);
       cell.priced = true;
@@ -401,6 +399,7 @@ std::optional<double> ColumnSearch::price_all(double target, const Prices& price
       }
     }
   }
+  if (!pass.cells.empty()) proved = std::max(proved, pass.cells.top().first);
   return std::max(proved, best);
 }
 

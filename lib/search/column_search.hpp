@@ -94,10 +94,11 @@ class ColumnSearch {
   };
   /// Cells that are dealt with together, whatever the number of threads.
   struct Wave {
-    std::vector<Cell> dull;     // one for each sheet that is to be made sharper
-    std::vector<Cell> waiting;  // for those sheets
-    std::vector<Cell> wide;
-    std::vector<Cell> priced;
+    std::vector<Cell> due;          // to be priced by a DP each
+    std::vector<Cell> dull;         // one for each sheet that is to be made sharper
+    std::vector<Cell> waiting;      // for those sheets
+    std::vector<Cell> wide;         // to be halved
+    std::vector<SheetKey> missing;  // sheets of their upper halves
   };
   /// One look at all columns at one target and one set of prices.
   struct Pass {
@@ -106,6 +107,7 @@ class ColumnSearch {
     double ratio = 0.0;  // cells worth no more are dropped
     std::map<SheetKey, PassSheet> sheets;
     std::priority_queue<std::pair<double, Cell>> cells;  // by worth
+    std::vector<Cell> due;                               // taken from there: DPs are cheapest in company
   };
 
   /// Sharp splits cells until the answer is as sharp as it gets; Harvest takes one pipeline of each.
@@ -115,10 +117,9 @@ class ColumnSearch {
   std::optional<double> price_all(double target, const Prices& prices, double ratio, double known, Depth depth,
                                   std::int64_t most_work);
   void open_cells(Pass& pass);
-  void fill_sheets(Pass& pass, const std::vector<SheetKey>& keys);
-  void sharpen_sheets(Pass& pass, const std::vector<Cell>& cells);
+  void make_sheets(Pass& pass, const Wave& wave);
   [[nodiscard]] bool worth_sharpening(const Pass& pass, const Cell& cell, bool coarse) const;
-  [[nodiscard]] Wave next_wave(Pass& pass, double sharp) const;
+  [[nodiscard]] Wave next_wave(Pass& pass, double sharp, std::int64_t work_left) const;
   [[nodiscard]] std::vector<Pricer::Priced> price_cells(const Pass& pass, const std::vector<Cell>& cells, double floor);
   void keep(Pass& pass, const Cell& cell) const;
   void split(Pass& pass, const Cell& cell) const;
