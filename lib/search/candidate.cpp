@@ -1,6 +1,7 @@
 #include "search/candidate.hpp"
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
 
 #include "predict/gradient_sync.hpp"
@@ -17,15 +18,16 @@ constexpr std::size_t kTimerStages = 16;
 
 }  // namespace
 
-SearchTables::SearchTables(StageRows& rows, const Space& space) : rows_(&rows), space_(&space) {
+SearchTables::SearchTables(StageRows& rows, const Space& space)
+    : rows_(&rows), space_(&space), threads_(rows.threads()) {
   const ModelSpec& model = problem().model;
   for (int layer = 0; layer < model.layer_count(); ++layer)
     layer_gradients_.push_back(layer_gradient_bytes(model, layer));
 }
 
 const StageTable& SearchTables::stages(int micro_batch) {
-  std::unique_ptr<StageTable>& table = stages_[micro_batch];
-  if (!table) table = std::make_unique<StageTable>(*rows_, *space_, micro_batch);
+  std::shared_ptr<const StageTable>& table = stages_[micro_batch];
+  if (!table) table = std::make_shared<const StageTable>(*rows_, *space_, micro_batch);
   return *table;
 }
 
@@ -57,6 +59,27 @@ PipelineTimer SearchTables::timer(const Candidate& pipeline, const std::vector<d
   timed_stages_ += pipeline.stages.size() + kTimerStages;
   PipelineTimer timer(*this, pipeline, links);
   return timers_.emplace(std::move(key), std::move(timer)).first->second;
+}
+
+std::vector<SearchTables> SearchTables::fork(std::size_t count) {
+  for (const int b : problem().job.micro_batches) {
+    if (b > problem().job.global_batch) continue;
+    static_cast<void>(stages(b));
+    static_cast<void>(transfers(b));
+  }
+  std::vector<SearchTables> forks(count, SearchTables(*rows_, *space_));
+  const auto one_at_a_time = std::make_shared<std::mutex>();
+  for (SearchTables& other : forks) {
+    other.threads_ = 1;
+    other.stages_ = stages_;
+    other.transfers_ = transfers_;
+    other.unwanted_ = unwanted_;
+    other.stop_ = [this, one_at_a_time] {
+      const std::lock_guard<std::mutex> lock(*one_at_a_time);
+      return stop_ && stop_();
+    };
+  }
+  return forks;
 }
 
 std::vector<double> best_links(SearchTables& tables, const Candidate& candidate) {

@@ -45,7 +45,7 @@ class SearchTables {
   [[nodiscard]] const Problem& problem() const { return rows_->problem(); }
   [[nodiscard]] const Space& space() const { return *space_; }
   /// That work on these tables may use.
-  [[nodiscard]] int threads() const { return rows_->threads(); }
+  [[nodiscard]] int threads() const { return threads_; }
   [[nodiscard]] WorkShare& share() { return rows_->share(); }
   [[nodiscard]] const RangeClasses& ranges() const { return rows_->ranges(); }
   /// `stop` may be empty; see check_stop().
@@ -69,6 +69,9 @@ class SearchTables {
   [[nodiscard]] const std::vector<double>& transfers(int micro_batch);
   /// The timer of a pipeline over links of these times: plans that share a pipeline share its simulations (CPC).
   [[nodiscard]] PipelineTimer timer(const Candidate& pipeline, const std::vector<double>& links);
+  /// As many tables to be used side by side, while these here rest: what is built is shared, all sizes of the job
+  /// among it, and each times pipelines anew. They ask whether to stop one after the other.
+  [[nodiscard]] std::vector<SearchTables> fork(std::size_t count);
   /// layer_gradient_bytes() of every layer.
   [[nodiscard]] const std::vector<Bytes>& layer_gradients() const { return layer_gradients_; }
 
@@ -78,7 +81,8 @@ class SearchTables {
   std::function<bool()> stop_;
   std::function<bool(const std::vector<Candidate>&)> unwanted_;
   std::int64_t work_ = 0;
-  std::map<int, std::unique_ptr<StageTable>> stages_;
+  int threads_ = 1;
+  std::map<int, std::shared_ptr<const StageTable>> stages_;
   std::map<int, std::vector<double>> transfers_;
   std::vector<Bytes> layer_gradients_;
   std::map<std::pair<Candidate, std::vector<double>>, PipelineTimer> timers_;  // the last ones used

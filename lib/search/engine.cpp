@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/check.hpp"
+#include "base/for_each_index.hpp"
 #include "base/text.hpp"
 #include "predict/rate_bound.hpp"
 #include "search/anneal.hpp"
@@ -60,11 +61,13 @@ constexpr double kNearBest = 1.05;
 constexpr double kFarBest = 1.12;
 constexpr double kNearWhenClimbed = 1.06;
 constexpr double kTwins = 2e-4;
-/// Work (trial_work) of a climb and of random walks from a plan, of all changes to good plans before the last walk, and
-/// of other places for the best plan.
+/// Work (trial_work) of a climb and of random walks from a plan, of all changes to good plans after which no other is
+/// begun, and of other places for the best plan.
 constexpr std::int64_t kClimbWork = 25'000'000;
 constexpr std::int64_t kAnnealWork = 30'000'000;
 constexpr std::int64_t kImproveWork = 100'000'000;
+/// Plans that are climbed from side by side, whatever the number of threads.
+constexpr std::size_t kClimbsAtOnce = 2;
 constexpr std::int64_t kPlacesWork = 10'000'000;
 /// Tenths of the budget that the prices may use.
 constexpr std::int64_t kColumnTenths = 6;
@@ -83,8 +86,9 @@ constexpr int kEvenTries = 300;
 /// Work so far in units of one transition, each kind at what it costs: a count, so that every machine ends alike.
 std::int64_t counted_work(const SearchReport& report) {
   constexpr std::int64_t kBranch = 400'000;
-  return report.transitions + kBranch * report.branches +
-         kCandidateWork * (report.candidates - report.looks + report.timings) + kLookWork * report.looks;
+  const std::int64_t scored = report.candidates - report.looks - report.trials + report.timings;
+  return report.transitions + kBranch * report.branches + kCandidateWork * scored + kLookWork * report.looks +
+         report.trial_work;
 }
 
 /// Tables that are not shared (without CPC): too few to be worth several threads.
@@ -266,20 +270,34 @@ class Engine {
   static Tally tally_of(const Branch& branch) {
     return {branch.transitions(), branch.tables_built(), branch.tables_reused()};
   }
-  void add_since(const Tally& before, const Branch& branch) {
-    const Tally now = tally_of(branch);
-    report_.transitions += now.transitions - before.transitions;
-    report_.tables += now.tables - before.tables;
-    report_.tables_reused += now.tables_reused - before.tables_reused;
-  }
+  /// Adds what a branch counts from here on to the report, also where that ends with an exception.
+  class Counting {
+   public:
+    Counting(SearchReport& report, const Branch& branch) : report_(report), branch_(branch), before_(tally_of(branch)) {}
+    ~Counting() {
+      const Tally now = tally_of(branch_);
+      report_.transitions += now.transitions - before_.transitions;
+      report_.tables += now.tables - before_.tables;
+      report_.tables_reused += now.tables_reused - before_.tables_reused;
+    }
+    Counting(const Counting&) = delete;
+    Counting& operator=(const Counting&) = delete;
+
+   private:
+    SearchReport& report_;
+    const Branch& branch_;
+    Tally before_;
+  };
 
   /// Whether the branch has a relaxed plan by `target`; keeps it, scores it, and moves the bracket.
   bool try_target(Node& node, double target) {
     if (!options_.cache_pipelines) open(node, node.branch->limit(), nullptr);
-    const Tally before = tally_of(*node.branch);
-    const auto relaxed = node.branch->relaxed(target);
-    add_since(before, *node.branch);
-    if (node.own) tables_.add_work(node.branch->transitions() - before.transitions);
+    const std::int64_t before = node.branch->transitions();
+    const auto relaxed = [&] {
+      const Counting counting(report_, *node.branch);
+      return node.branch->relaxed(target);
+    }();
+    if (node.own) tables_.add_work(node.branch->transitions() - before);
     if (!relaxed) {
       node.low = std::max(node.low, target);
       return false;
@@ -434,10 +452,11 @@ class Engine {
   /// Looks at all plans of a branch; whether the budget was enough for that.
   bool close(Node& node) {
     const std::int64_t start = work();
-    const Tally before = tally_of(*node.branch);
     const double goal = goal_of(node);
-    ClosureResult closed = close_branch(tables_, *node.branch, goal, closure_budget());
-    add_since(before, *node.branch);
+    ClosureResult closed = [&] {
+      const Counting counting(report_, *node.branch);
+      return close_branch(tables_, *node.branch, goal, closure_budget());
+    }();
     report_.candidates += closed.combinations;
     report_.looks += closed.combinations;
     report_.timings += closed.timings;
@@ -609,41 +628,66 @@ void start_simple(SearchTables& tables, const SearchOptions& options, Knowledge&
   }
 }
 
-/// Changes the best plans of each number of pipelines while that makes them faster, and walks on from them, where the
-/// proof leaves room for that.
+void keep_improved(const SearchTables& tables, const SearchOptions& options, const Improved& improved,
+                   Knowledge& known) {
+  keep_plan(tables.problem(), tables.space(), options, improved.plan, known);
+  known.report.candidates += improved.tries;
+  known.report.trials += improved.tries;
+  known.report.trial_work += improved.work;
+  known.stopped = known.stopped || improved.stopped;
+}
+
+/// The best plans of each number of pipelines that are worth changing, the fastest first.
+std::vector<Realised> plans_to_climb(const Knowledge& known) {
+  std::vector<Realised> all;
+  for (const auto& [pipelines, start] : known.starts) all.push_back(start);
+  std::stable_sort(all.begin(), all.end(), [](const Realised& a, const Realised& b) { return a.time < b.time; });
+  std::vector<Realised> starts;
+  for (Realised& start : all) {
+    if (start.time > known.time * kFarBest) break;
+    // A pipeline and its twins of half the devices take the same time, and so do their changes.
+    if (!starts.empty() && start.time - starts.back().time < kTwins * start.time) continue;
+    starts.push_back(std::move(start));
+  }
+  return starts;
+}
+
+/// Changes a plan while that makes it faster, and walks on from there if that comes near the best.
+std::vector<Improved> climb_and_walk(SearchTables& tables, const Realised& start, double best) {
+  std::vector<Improved> found{climb(tables, start, kClimbWork)};
+  const Improved& climbed = found.front();
+  if (!climbed.stopped && climbed.plan.time <= std::min(best, climbed.plan.time) * kNearWhenClimbed)
+    found.push_back(anneal(tables, climbed.plan, kAnnealWork, AnnealMoves::KeepCount));
+  return found;
+}
+
+/// Changes the best plans of each number of pipelines side by side, and walks on from the best of all, where the proof
+/// leaves room for that.
 void climb_from_best(SearchTables& tables, const SearchOptions& options, Knowledge& known) {
-  const auto keep = [&](const Improved& improved) {
-    keep_plan(tables.problem(), tables.space(), options, improved.plan, known);
-    known.report.candidates += improved.tries;
-    known.stopped = known.stopped || improved.stopped;
-  };
   try {
     const Realised best = best_known(tables, known);
     if (best.time < kInfinity) known.starts[best.pipelines.size()] = best;
-    std::vector<const Realised*> starts;  // the fastest first
-    for (const auto& [pipelines, start] : known.starts) starts.push_back(&start);
-    std::stable_sort(starts.begin(), starts.end(),
-                     [](const Realised* a, const Realised* b) { return a->time < b->time; });
-    double last = 0.0;
-    std::int64_t left = kImproveWork;
-    for (const Realised* start : starts) {
-      if (start->time > known.time * kFarBest || left <= 0) break;
-      // A pipeline and its twins of half the devices take the same time, and so do their changes.
-      if (start->time - last < kTwins * start->time) continue;
-      last = start->time;
-      const Improved climbed = climb(tables, *start, std::min(left, kClimbWork));
-      keep(climbed);
-      left -= climbed.work;
-      if (known.stopped) return;
-      if (climbed.plan.time > known.time * kNearWhenClimbed || left <= 0) continue;
-      const Improved walked = anneal(tables, climbed.plan, std::min(left, kAnnealWork), AnnealMoves::KeepCount);
-      keep(walked);
-      left -= walked.work;
+    const std::vector<Realised> starts = plans_to_climb(known);
+    std::vector<SearchTables> forks = tables.fork(kClimbsAtOnce);
+    std::int64_t work = 0;
+    for (std::size_t first = 0; first < starts.size() && work < kImproveWork; first += kClimbsAtOnce) {
+      std::vector<std::vector<Improved>> found(std::min(kClimbsAtOnce, starts.size() - first));
+      for_each_index(found.size(), tables.threads(),
+                     [&](std::size_t i) { found[i] = climb_and_walk(forks[i], starts[first + i], known.time); });
+      std::vector<std::int64_t> parts(found.size(), 0);
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        for (const Improved& improved : found[i]) {
+          keep_improved(tables, options, improved, known);
+          parts[i] += improved.work;
+        }
+        work += parts[i];
+      }
+      tables.share().add(parts);
       if (known.stopped) return;
     }
     const Realised start = best_known(tables, known);
     if (start.time == kInfinity) return;
-    keep(anneal(tables, start, kAnnealWork, AnnealMoves::All));
+    keep_improved(tables, options, anneal(tables, start, kAnnealWork, AnnealMoves::All), known);
   } catch (const SearchStopped&) {
     known.stopped = true;
   }
@@ -654,10 +698,7 @@ void improve_places_of_best(SearchTables& tables, const SearchOptions& options, 
   try {
     const Realised best = best_known(tables, known);
     if (best.time == kInfinity) return;
-    const Improved placed = improve_places(tables, best, kPlacesWork);
-    keep_plan(tables.problem(), tables.space(), options, placed.plan, known);
-    known.report.candidates += placed.tries;
-    known.stopped = known.stopped || placed.stopped;
+    keep_improved(tables, options, improve_places(tables, best, kPlacesWork), known);
   } catch (const SearchStopped&) {
     known.stopped = true;
   }
@@ -798,6 +839,8 @@ void add_counts(const SearchReport& more, SearchReport& report) {
   report.candidates += more.candidates;
   report.skipped += more.skipped;
   report.improvements += more.improvements;
+  report.trials += more.trials;
+  report.trial_work += more.trial_work;
   report.timings += more.timings;
   report.looks += more.looks;
   report.work += more.work;

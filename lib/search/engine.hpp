@@ -47,6 +47,8 @@ struct SearchReport {
   std::int64_t candidates = 0;        // sets of pipelines scored
   std::int64_t skipped = 0;           // SES: branches, stages, pipelines and sets dropped by a bound
   std::int64_t improvements = 0;      // OSO: plans that were the best when found; the fewer the better the order
+  std::int64_t trials = 0;            // candidates of climbs, walks and other places
+  std::int64_t trial_work = 0;        // what they cost (realise.hpp)
   std::int64_t timings = 0;           // pipelines timed and placements priced while closing branches
   std::int64_t looks = 0;             // candidates of these closures that were looked at, few of them scored
   std::int64_t work = 0;              // of all kinds, in transitions
