@@ -273,7 +273,8 @@ class Engine {
   /// Adds what a branch counts from here on to the report, also where that ends with an exception.
   class Counting {
    public:
-    Counting(SearchReport& report, const Branch& branch) : report_(report), branch_(branch), before_(tally_of(branch)) {}
+    Counting(SearchReport& report, const Branch& branch)
+        : report_(report), branch_(branch), before_(tally_of(branch)) {}
     ~Counting() {
       const Tally now = tally_of(branch_);
       report_.transitions += now.transitions - before_.transitions;

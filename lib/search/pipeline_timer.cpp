@@ -30,6 +30,12 @@ PipelineTimer::PipelineTimer(SearchTables& tables, const Candidate& candidate, s
   if (memory_->fits) memory_->lines = one_f_one_b_lines(memory_->stages);
 }
 
+PipelineTimer PipelineTimer::fork() const {
+  PipelineTimer other = *this;
+  other.memory_ = std::make_shared<Memory>(*memory_);
+  return other;
+}
+
 /// Those that run so many micro-batches; infinity in `backward` where one does not fit.
 std::vector<StageTime> PipelineTimer::stages(int micro_batches) const {
   std::vector<StageTime> stages;

@@ -21,6 +21,8 @@ class PipelineTimer {
   /// links[s]: seconds of the transfer from stage s to s + 1.
   PipelineTimer(SearchTables& tables, const Candidate& candidate, std::vector<double> links);
 
+  /// A timer of the same pipeline that remembers on its own: for another thread.
+  [[nodiscard]] PipelineTimer fork() const;
   [[nodiscard]] double time(int micro_batches);
   /// Whether `micro_batches` take no more than `limit`, which is finite: often told by a bound, which is quicker than a
   /// simulation.
