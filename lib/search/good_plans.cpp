@@ -1,0 +1,154 @@
+#include "search/good_plans.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/for_each_index.hpp"
+#include "search/anneal.hpp"
+#include "search/climb.hpp"
+#include "search/even_out.hpp"
+#include "search/improve_places.hpp"
+#include "search/simple_plans.hpp"
+
+namespace hpplan {
+
+namespace {
+
+/// Placements of a simple plan that are priced.
+constexpr int kPlacementsTried = 64;
+/// Pipelines of plans of simple shape start the prices where the plan is within this factor of the best of them.
+constexpr double kFirstColumns = 1.4;
+/// How far from the best a simple plan may be that is looked at, the first of its number of pipelines, as simple plans
+/// are worse where that does not divide the cluster, and a plan to walk on from when it was climbed from.
+constexpr double kNearBest = 1.05;
+constexpr double kFarBest = 1.12;
+constexpr double kNearWhenClimbed = 1.06;
+constexpr double kTwins = 2e-4;
+/// Work (trial_work) of a climb and of random walks from a plan, of all changes to good plans after which no other is
+/// begun, and of other places for the best plan.
+constexpr std::int64_t kClimbWork = 25'000'000;
+constexpr std::int64_t kAnnealWork = 30'000'000;
+constexpr std::int64_t kImproveWork = 100'000'000;
+constexpr std::int64_t kPlacesWork = 10'000'000;
+/// Plans that are climbed from side by side, whatever the number of threads.
+constexpr std::size_t kClimbsAtOnce = 2;
+/// Moves of a layer that may be priced to make the plan even.
+constexpr int kEvenTries = 300;
+
+/// The best plans of each number of pipelines that are worth changing, the fastest first.
+std::vector<Realised> plans_to_climb(const Knowledge& known) {
+  std::vector<Realised> all;
+  for (const auto& [pipelines, start] : known.starts) all.push_back(start);
+  std::stable_sort(all.begin(), all.end(), [](const Realised& a, const Realised& b) { return a.time < b.time; });
+  std::vector<Realised> starts;
+  for (Realised& start : all) {
+    if (start.time > known.time * kFarBest) break;
+    // A pipeline and its twins of half the devices take the same time, and so do their changes.
+    if (!starts.empty() && start.time - starts.back().time < kTwins * start.time) continue;
+    starts.push_back(std::move(start));
+  }
+  return starts;
+}
+
+/// Changes a plan while that makes it faster, and walks on from there if that comes near the best.
+std::vector<Improved> climb_and_walk(SearchTables& tables, const Realised& start, double best) {
+  std::vector<Improved> found{climb(tables, start, kClimbWork)};
+  const Improved& climbed = found.front();
+  if (!climbed.stopped && climbed.plan.time <= std::min(best, climbed.plan.time) * kNearWhenClimbed)
+    found.push_back(anneal(tables, climbed.plan, kAnnealWork, AnnealMoves::KeepCount));
+  return found;
+}
+
+}  // namespace
+
+void start_simple(SearchTables& tables, const SearchOptions& options, Knowledge& known) {
+  try {
+    const std::vector<SimplePlan> plans = simple_plans(tables);
+    for (const SimplePlan& simple : plans) {
+      if (simple.time > plans.front().time * kFirstColumns) break;
+      known.simple.insert(simple.pipelines.begin(), simple.pipelines.end());
+    }
+    for (const SimplePlan& simple : plans) {
+      // Slower ones may still be wanted as alternatives, or become the best by some changes.
+      const bool first = known.starts.count(simple.pipelines.size()) == 0;
+      const double limit = options.met > 1 ? kInfinity : known.time * (first ? kFarBest : kNearBest);
+      if (simple.time >= limit) continue;
+      ++known.report.candidates;
+      const Realised realised = realise(tables, simple.pipelines, limit, kPlacementsTried);
+      if (realised.time == kInfinity) continue;
+      keep_plan(tables.problem(), tables.space(), options, realised, known);
+      Realised& start = known.starts[simple.pipelines.size()];
+      if (realised.time < start.time) start = realised;
+    }
+  } catch (const SearchStopped&) {
+    known.stopped = true;
+  }
+}
+
+void climb_from_best(SearchTables& tables, const SearchOptions& options, Knowledge& known) {
+  try {
+    const Realised best = best_known(tables, known);
+    if (best.time < kInfinity) known.starts[best.pipelines.size()] = best;
+    const std::vector<Realised> starts = plans_to_climb(known);
+    std::vector<SearchTables> forks = tables.fork(kClimbsAtOnce);
+    std::int64_t work = 0;
+    for (std::size_t first = 0; first < starts.size() && work < kImproveWork; first += kClimbsAtOnce) {
+      std::vector<std::vector<Improved>> found(std::min(kClimbsAtOnce, starts.size() - first));
+      for_each_index(found.size(), tables.threads(),
+                     [&](std::size_t i) { found[i] = climb_and_walk(forks[i], starts[first + i], known.time); });
+      std::vector<std::int64_t> parts(found.size(), 0);
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        for (const Improved& improved : found[i]) {
+          keep_improved(tables, options, improved, known);
+          parts[i] += improved.work;
+        }
+        work += parts[i];
+      }
+      tables.share().add(parts);
+      if (known.stopped) return;
+    }
+    const Realised start = best_known(tables, known);
+    if (start.time == kInfinity) return;
+    keep_improved(tables, options, anneal(tables, start, kAnnealWork, AnnealMoves::All), known);
+  } catch (const SearchStopped&) {
+    known.stopped = true;
+  }
+}
+
+void improve_places_of_best(SearchTables& tables, const SearchOptions& options, Knowledge& known) {
+  try {
+    const Realised best = best_known(tables, known);
+    if (best.time == kInfinity) return;
+    keep_improved(tables, options, improve_places(tables, best, kPlacesWork), known);
+  } catch (const SearchStopped&) {
+    known.stopped = true;
+  }
+}
+
+void even_out_best(SearchTables& tables, Knowledge& known) {
+  const Space& space = tables.space();
+  try {
+    const double limit = best_limit(known);
+    Realised best = best_known(tables, known);
+    if (best.time > limit) return;
+    best = even_out(tables, std::move(best), limit, kEvenTries);
+    known.plans.front() = {best.time, finish(tables.problem(), space, best)};
+  } catch (const SearchStopped&) {
+    known.stopped = known.stopped || known.bound < known.time;  // what is proved stays proved
+  }
+}
+
+void take_simple_plan(SearchTables& tables, Knowledge& known) {
+  if (tables.space().ports.empty()) return;
+  tables.stop_when({});  // it has stopped already
+  for (const SimplePlan& simple : simple_plans(tables)) {
+    ++known.report.candidates;
+    const Realised realised = realise(tables, simple.pipelines, kInfinity, 1);
+    if (realised.time == kInfinity) continue;
+    known.time = realised.time;
+    known.plans.emplace_back(realised.time, finish(tables.problem(), tables.space(), realised));
+    return;
+  }
+}
+
+}  // namespace hpplan
