@@ -336,9 +336,14 @@ double model_parameters(const ModelSpec& model, Experts experts) {
   double count = table + norm_parameters(model);
   if (!model.tied_embeddings) count += table;
   if (model.learned_positions) count += static_cast<double>(model.sequence) * model.hidden;
+  const LayerKind* last = nullptr;
+  double each = 0.0;  // of this kind: neighbours are mostly alike
   for (int layer = 0; layer < model.layer_count(); ++layer) {
     const LayerKind& kind = model.kind_of(layer);
-    if (kind.role == LayerRole::Block) count += block_parameters(model, kind, 1.0, experts);
+    if (kind.role != LayerRole::Block) continue;
+    if (&kind != last) each = block_parameters(model, kind, 1.0, experts);
+    last = &kind;
+    count += each;
   }
   return count;
 }

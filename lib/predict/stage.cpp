@@ -22,10 +22,14 @@ double parameters_of(const Problem& problem, const StageQuery& query, std::span<
   double parameters = 0.0;
   bool first = false;
   bool last = false;
+  int kind = -1;
+  double each = 0.0;  // of this kind: neighbours are mostly alike
   for (const LayerRange& layers : parts) {
     for (int layer = layers.first; layer < layers.last; ++layer) {
-      parameters +=
-          problem.costs.parameters(query.group, query.tensor_parallel, model.layers[static_cast<std::size_t>(layer)]);
+      const int here = model.layers[static_cast<std::size_t>(layer)];
+      if (here != kind) each = problem.costs.parameters(query.group, query.tensor_parallel, here);
+      kind = here;
+      parameters += each;
     }
     first = first || layers.contains(0);
     last = last || layers.contains(model.layer_count() - 1);
@@ -70,15 +74,18 @@ Bytes boundary_bytes(const ModelSpec& model, int samples) {
 
 StageBase stage_base(const Problem& problem, const StageQuery& query) {
   StageBase base;
+  int kind = -1;
+  const LayerCost* cost = nullptr;  // of this kind: neighbours are mostly alike
   for (int layer = query.layers.first; layer < query.layers.last; ++layer) {
-    const int kind = problem.model.layers[static_cast<std::size_t>(layer)];
-    const LayerCost& cost = problem.costs.at(query.group, query.tensor_parallel, query.samples(), kind);
-    base.forward += cost.forward;
-    base.backward += cost.backward;
-    base.weight_gradient += cost.weight_gradient;
-    base.saved += cost.saved;
-    base.memory.workspace = std::max(base.memory.workspace, cost.workspace);
-    base.provenance = std::max(base.provenance, cost.provenance);
+    const int here = problem.model.layers[static_cast<std::size_t>(layer)];
+    if (here != kind) cost = &problem.costs.at(query.group, query.tensor_parallel, query.samples(), here);
+    kind = here;
+    base.forward += cost->forward;
+    base.backward += cost->backward;
+    base.weight_gradient += cost->weight_gradient;
+    base.saved += cost->saved;
+    base.memory.workspace = std::max(base.memory.workspace, cost->workspace);
+    base.provenance = std::max(base.provenance, cost->provenance);
   }
   base.parameters = parameters_of(problem, query, {&query.layers, 1});
   const Bytes workspace = base.memory.workspace;

@@ -19,11 +19,7 @@ constexpr std::size_t kTimerStages = 16;
 }  // namespace
 
 SearchTables::SearchTables(StageRows& rows, const Space& space)
-    : rows_(&rows), space_(&space), threads_(rows.threads()) {
-  const ModelSpec& model = problem().model;
-  for (int layer = 0; layer < model.layer_count(); ++layer)
-    layer_gradients_.push_back(layer_gradient_bytes(model, layer));
-}
+    : rows_(&rows), space_(&space), threads_(rows.threads()) {}
 
 const StageTable& SearchTables::stages(int micro_batch) {
   std::shared_ptr<const StageTable>& table = stages_[micro_batch];

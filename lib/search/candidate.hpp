@@ -73,7 +73,7 @@ class SearchTables {
   /// among it, and each times pipelines anew. They ask whether to stop one after the other.
   [[nodiscard]] std::vector<SearchTables> fork(std::size_t count);
   /// layer_gradient_bytes() of every layer.
-  [[nodiscard]] const std::vector<Bytes>& layer_gradients() const { return layer_gradients_; }
+  [[nodiscard]] const std::vector<Bytes>& layer_gradients() const { return rows_->layer_gradients(); }
 
  private:
   StageRows* rows_;
@@ -84,7 +84,6 @@ class SearchTables {
   int threads_ = 1;
   std::map<int, std::shared_ptr<const StageTable>> stages_;
   std::map<int, std::vector<double>> transfers_;
-  std::vector<Bytes> layer_gradients_;
   std::map<std::pair<Candidate, std::vector<double>>, PipelineTimer> timers_;  // the last ones used
   std::size_t timed_stages_ = 0;
 };

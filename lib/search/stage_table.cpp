@@ -32,7 +32,10 @@ RangeClasses::RangeClasses(const ModelSpec& model, const std::vector<LayerRange>
 
 StageRows::StageRows(const Problem& problem, int max_in_flight, int threads)
     : problem_(&problem), ranges_(problem.model, problem.places.spans()), max_in_flight_(max_in_flight),
-      threads_(threads), share_(threads) {}
+      threads_(threads), share_(threads) {
+  for (int layer = 0; layer < problem.model.layer_count(); ++layer)
+    layer_gradients_.push_back(layer_gradient_bytes(problem.model, layer));
+}
 
 std::vector<const StageRow*> StageRows::rows(const std::vector<StageKey>& keys) {
   std::vector<std::pair<const StageKey*, std::unique_ptr<StageRow>*>> missing;
@@ -57,6 +60,13 @@ StageRow StageRows::compute(const StageKey& key) const {
   row.held.resize(ranges);
   row.backward.assign(ranges * static_cast<std::size_t>(max_in_flight_), kInfinity);
   const Bytes capacity = problem_->capacity(key.group);
+  const int layers = model.layer_count();
+  std::vector<Bytes> held{Bytes{0}};  // by the layers before each; a tied head holds what the embedding does
+  for (int layer = 0; layer < layers; ++layer) {
+    const bool tied_head = model.tied_embeddings && layer == layers - 1;
+    const Bytes whole = layer_gradients_[static_cast<std::size_t>(tied_head ? 0 : layer)];
+    held.push_back(held.back() + Bytes{whole.count() / key.tensor_parallel});
+  }
   for (int c = 0; c < ranges_.count(); ++c) {
     const auto cell = static_cast<std::size_t>(c);
     const StageQuery query{key.group, key.tensor_parallel, key.sharding, key.samples * key.sharding, ranges_.example(c),
@@ -65,11 +75,9 @@ StageRow StageRows::compute(const StageKey& key) const {
     row.forward[cell] = stage.forward.value();
     row.optimizer[cell] =
         optimizer_time(*problem_, key.group, key.tensor_parallel, key.sharding, stage.parameters).value();
-    for (int layer = query.layers.first; layer < query.layers.last; ++layer) {
-      const bool tied_head = model.tied_embeddings && layer == model.layer_count() - 1;
-      if (tied_head && query.layers.first == 0) continue;
-      row.held[cell] += Bytes{layer_gradient_bytes(model, tied_head ? 0 : layer).count() / key.tensor_parallel};
-    }
+    const auto [first, last] = std::pair(query.layers.first, query.layers.last);
+    row.held[cell] = held[static_cast<std::size_t>(last)] - held[static_cast<std::size_t>(first)];
+    if (model.tied_embeddings && first == 0 && last == layers) row.held[cell] -= held[1];
     if (!problem_->places.may_hold(key.group, query.layers)) continue;  // as if it did not fit
     const std::vector<RecomputeItem> items = recompute_items(*problem_, query);
     for (int w = 1; w <= max_in_flight_; ++w) {

@@ -70,6 +70,8 @@ class StageRows {
   [[nodiscard]] const RangeClasses& ranges() const { return ranges_; }
   [[nodiscard]] int max_in_flight() const { return max_in_flight_; }
   [[nodiscard]] int threads() const { return threads_; }
+  /// layer_gradient_bytes() of every layer.
+  [[nodiscard]] const std::vector<Bytes>& layer_gradients() const { return layer_gradients_; }
   /// Of all work on these rows that several threads shared.
   [[nodiscard]] WorkShare& share() { return share_; }
   /// Rows of the keys, in their order.
@@ -82,6 +84,7 @@ class StageRows {
   RangeClasses ranges_;
   int max_in_flight_;
   int threads_;
+  std::vector<Bytes> layer_gradients_;
   WorkShare share_;
   std::map<StageKey, std::unique_ptr<StageRow>> rows_;
 };
