@@ -1,5 +1,6 @@
 #include "sweep/runner.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <condition_variable>
 #include <cstring>
@@ -60,6 +61,7 @@ class ResultsFile {
     const std::string beside = path_ + ".retry";
     const int descriptor = ::open(beside.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (descriptor < 0) fail();
+    if (replaced_ >= 0) ::close(replaced_);
     replaced_ = std::exchange(descriptor_, descriptor);
     length_ = 0;
     if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) fail();
@@ -67,13 +69,16 @@ class ResultsFile {
     if (::rename(beside.c_str(), path_.c_str()) != 0) fail();
   }
 
+  /// Whether lines can be read and put into another order later.
+  [[nodiscard]] bool keeps_lines() const { return is_file_; }
+
   /// Lines of earlier runs. Cuts off a torn last line, so that the next one starts where it should.
   [[nodiscard]] std::vector<SweepLine> read_whole_lines() {
     if (!is_file_) return {};
     std::string text;
     std::vector<char> buffer(1 << 16);
     while (true) {
-      const ssize_t count = ::read(descriptor_, buffer.data(), buffer.size());
+      const ssize_t count = ::pread(descriptor_, buffer.data(), buffer.size(), static_cast<off_t>(text.size()));
       if (count < 0 && errno == EINTR) continue;
       if (count < 0) refuse(path_, concat("cannot be read: ", std::strerror(errno)), "");
       if (count == 0) break;
@@ -196,11 +201,13 @@ void count(SweepSummary& summary, const SweepOutcome& outcome) {
 }
 
 /// Writes the lines of finished problems from a thread of its own. A flush to the disk takes milliseconds: lines that
-/// arrive meanwhile share the next one, and planning never waits for it.
+/// arrive meanwhile share the next one, and planning never waits for it. To a file they go as they come, as what is
+/// written is safe; elsewhere each waits for those of the points before it.
 class LineWriter {
  public:
-  LineWriter(ResultsFile& file, const SweepRunOptions& options, std::size_t total)
-      : file_(file), options_(options), total_(total), thread_([this] { run(); }) {}
+  ///   points   whose lines are to be written, ascending
+  LineWriter(ResultsFile& file, const SweepRunOptions& options, std::vector<int> points)
+      : file_(file), options_(options), points_(std::move(points)), thread_([this] { run(); }) {}
   LineWriter(const LineWriter&) = delete;
   LineWriter& operator=(const LineWriter&) = delete;
   ~LineWriter() { close(); }
@@ -208,9 +215,14 @@ class LineWriter {
   void write(const std::vector<SweepLine>& lines) {
     const std::lock_guard<std::mutex> lock(mutex_);
     for (const SweepLine& line : lines) {
-      waiting_ += sweep_line_text(line) + "\n";
-      ++waiting_count_;
+      if (file_.keeps_lines()) {
+        release(sweep_line_text(line));
+      } else {
+        held_[line.index] = sweep_line_text(line);
+      }
     }
+    for (auto held = held_.begin(); held != held_.end() && held->first == points_[released_]; held = held_.erase(held))
+      release(held->second);
     wake_.notify_one();
   }
 
@@ -227,6 +239,12 @@ class LineWriter {
   }
 
  private:
+  void release(const std::string& line) {
+    waiting_ += line + "\n";
+    ++waiting_count_;
+    ++released_;
+  }
+
   void close() {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -247,7 +265,7 @@ class LineWriter {
       std::exception_ptr failure;
       try {
         file_.append(text);
-        if (options_.progress) options_.progress(done_, total_);
+        if (options_.progress) options_.progress(done_, points_.size());
       } catch (...) {
         failure = std::current_exception();
       }
@@ -260,17 +278,30 @@ class LineWriter {
 
   std::mutex mutex_;
   std::condition_variable wake_;
+  std::map<int, std::string> held_;  // lines by point, for those before them
   std::string waiting_;
   std::size_t waiting_count_ = 0;
+  std::size_t released_ = 0;  // lines so far
   bool closed_ = false;
   std::exception_ptr failure_;
 
   ResultsFile& file_;
   const SweepRunOptions& options_;
-  std::size_t total_ = 0;
+  std::vector<int> points_;
   std::size_t done_ = 0;
   std::thread thread_;  // last: it uses everything above
 };
+
+/// Brings all lines into the order of their points, in one step.
+void sort_lines(ResultsFile& file) {
+  const auto before = [](const SweepLine& a, const SweepLine& b) { return a.index < b.index; };
+  std::vector<SweepLine> lines = file.read_whole_lines();
+  if (std::is_sorted(lines.begin(), lines.end(), before)) return;
+  std::sort(lines.begin(), lines.end(), before);
+  std::string text;
+  for (const SweepLine& line : lines) text += sweep_line_text(line) + "\n";
+  file.replace(text);
+}
 
 /// What is left to do of one problem: points without a line, and an outcome if one of its points has a line.
 struct OpenProblem {
@@ -299,7 +330,7 @@ SweepSummary run_sweep(const std::vector<SweepPoint>& points, const SweepRunOpti
   for (const auto& entry : known) count(summary, entry.second);
   summary.kept = known.size();
   std::vector<OpenProblem> open;
-  std::size_t total = 0;
+  std::vector<int> missing;
   for (std::size_t i = 0; i < problems.points.size(); ++i) {
     if (static_cast<int>(i % static_cast<std::size_t>(options.shard.count)) != options.shard.number - 1) continue;
     OpenProblem problem;
@@ -308,17 +339,18 @@ SweepSummary run_sweep(const std::vector<SweepPoint>& points, const SweepRunOpti
       const auto found = known.find(index);
       if (found == known.end()) {
         problem.points.push_back(index);
+        missing.push_back(index);
       } else {
         problem.known = &found->second;
       }
     }
-    total += problem.points.size();
     if (problem.points.empty()) continue;
     summary.computed += problem.known == nullptr ? 1 : 0;
     open.push_back(std::move(problem));
   }
 
-  LineWriter writer(file, options, total);
+  std::sort(missing.begin(), missing.end());
+  LineWriter writer(file, options, missing);
   std::vector<SweepOutcome> outcomes(open.size());
   for_each_index(open.size(), options.threads, [&](std::size_t i) {
     if (writer.failed()) return;
@@ -333,6 +365,7 @@ SweepSummary run_sweep(const std::vector<SweepPoint>& points, const SweepRunOpti
     writer.write(lines);
   });
   writer.finish();
+  sort_lines(file);
   for (std::size_t i = 0; i < open.size(); ++i) {
     for (std::size_t k = 0; k < open[i].points.size(); ++k) count(summary, outcomes[i]);
   }

@@ -182,6 +182,21 @@ TEST_CASE("threads and shards do not change the lines", "[sweep]") {
   CHECK(sorted_lines(scratch.file("one")).size() == 9);
 }
 
+TEST_CASE("a finished file lies in the order of points, whoever was done first", "[sweep]") {
+  const Scratch scratch;
+  const auto points = parse_sweep(kSpec, "s");
+  (void)run_sweep(points, run_options(scratch.file("whole")));
+  std::atomic<int> done = 0;
+  SweepRunOptions options = run_options(scratch.file("late"), 2);
+  options.plan = [&](const SweepPoint& point) {
+    while (point.index == 0 && done < 2) std::this_thread::yield();
+    ++done;
+    return fake_plan(point);
+  };
+  (void)run_sweep(points, options);
+  CHECK(content(scratch.file("late")) == content(scratch.file("whole")));
+}
+
 TEST_CASE("a torn last line is cut off and its point planned again", "[sweep]") {
   const Scratch scratch;
   const auto points = parse_sweep(kSpec, "s");
