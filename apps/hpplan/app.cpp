@@ -1,6 +1,7 @@
 #include "app.hpp"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <iostream>
 #include <new>
@@ -27,12 +28,18 @@ bool colour_wanted() {
          std::string(terminal) != "dumb";
 }
 
+void flush_result() {
+  std::cout.flush();
+  if (!std::cout) throw InputError(Diagnostic{"<stdout>", 0, 0, "", "cannot be written", ""});
+}
+
 ExitCode parse_and_run(CLI::App& app, AppContext& context, int argc, const char* const* argv) {
   try {
     check_command_line(app, std::vector<std::string>(argv + std::min(argc, 1), argv + argc));
     app.parse(argc, argv);
   } catch (const CLI::Success& wanted) {
     app.exit(wanted, std::cout, std::cerr);  // --help, --version
+    flush_result();
     return ExitCode::Done;
   } catch (const CLI::ParseError& error) {
     throw usage_error(app, error);
@@ -40,8 +47,7 @@ ExitCode parse_and_run(CLI::App& app, AppContext& context, int argc, const char*
   check_option_values(app);
   check_invariant(static_cast<bool>(context.run), "every verb sets what to run");
   const ExitCode code = context.run();
-  std::cout.flush();
-  if (!std::cout) throw InputError(Diagnostic{"<stdout>", 0, 0, "", "cannot be written", ""});
+  flush_result();
   return code;
 }
 
@@ -74,6 +80,8 @@ CLI::App& add_verb(CLI::App& parent, AppContext& context, const VerbText& text, 
 int run_app(CLI::App& app, AppContext& context, int argc, const char* const* argv) {
   ExitCode code = ExitCode::OwnFault;
   try {
+    // A file beyond the size that is allowed is then an error like a full disk, which cleans up behind itself.
+    std::signal(SIGXFSZ, SIG_IGN);
     app.require_subcommand(1);
     app.footer("Example:\n  hpplan plan --model gpt3-13b --cluster b2-b4-64 --global-batch 1024");
     code = parse_and_run(app, context, argc, argv);

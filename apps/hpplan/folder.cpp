@@ -45,6 +45,7 @@ fs::path without_slash(const std::string& path) {
 }  // namespace
 
 void check_folder(const std::string& path) {
+  if (path == "-") refuse_folder(path, "is standard output, but there are several files to write", "give a folder");
   std::error_code error;
   const fs::path place = without_slash(path);
   if (fs::exists(place, error)) {

@@ -43,6 +43,27 @@ Problem with_profiles(const ProblemInputs& inputs, ModelSpec model, ClusterSpec 
   return make_problem(std::move(model), std::move(cluster), std::move(profiles), job);
 }
 
+/// What is said where profiles were given and none of them fits; "" where one does.
+std::string unused_profiles_note(const Problem& problem) {
+  std::set<std::string> pairs;
+  for (const DeviceProfile& profile : problem.profiles.profiles()) {
+    const auto& types = problem.cluster.device_types;
+    const bool fits =
+        profile.model == problem.model.name &&
+        std::any_of(types.begin(), types.end(), [&](const auto& type) { return type.name == profile.device_type; });
+    if (fits) return "";  // used, or refused with a note of its own
+    pairs.insert(concat(profile.model, " on ", profile.device_type));
+  }
+  if (pairs.empty()) return "";
+  constexpr std::size_t kShown = 4;
+  std::vector<std::string> shown(pairs.begin(), pairs.end());
+  if (shown.size() > kShown) {
+    shown.resize(kShown);
+    shown.push_back(concat(pairs.size() - kShown, " more"));
+  }
+  return concat("none of the profiles given is used: they are of ", join(shown, ", "));
+}
+
 }  // namespace
 
 void add_input_options(CLI::App& verb, ProblemInputs& inputs, InputsNeeded needed) {
@@ -101,6 +122,7 @@ std::vector<std::string> profile_notes(const Problem& problem) {
     const std::string fault = profile.model == problem.model.name ? profile_fault(profile, problem.model) : "";
     if (!fault.empty()) notes.push_back(concat("profile of ", profile.device_type, " not used: ", fault));
   }
+  if (std::string note = unused_profiles_note(problem); !note.empty()) notes.push_back(std::move(note));
   return notes;
 }
 

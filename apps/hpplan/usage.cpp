@@ -123,6 +123,15 @@ Diagnostic conversion_fault(const CLI::App& app, const std::string& text) {
   return usage_fault(app, name, concat("found \"", text.substr(equals + 3), is_flag ? "\", but takes no value" : "\""));
 }
 
+/// CLI11 drops the empty items of a list: "1,,2" may be a value that a script failed to fill in.
+void check_list(const CLI::App& verb, const CLI::Option& option, const std::string& name, const std::string& text) {
+  const char comma = option.get_delimiter();
+  if (comma == '\0' || text.empty()) return;
+  if (text.front() != comma && text.back() != comma && text.find({comma, comma}) == std::string::npos) return;
+  throw InputError(usage_fault(verb, name, concat("an item of the list \"", text, "\" is empty"),
+                               "separate items by single commas"));
+}
+
 /// Standard input can be read once, and each file or stream hold one result.
 void check_streams(const CLI::App& verb) {
   std::vector<std::string> inputs;
@@ -165,9 +174,17 @@ std::vector<const CLI::Option*> arguments_of(const CLI::App& app) {
 
 void check_command_line(const CLI::App& app, const std::vector<std::string>& arguments) {
   const CLI::App& verb = find_verb(app, arguments, 0);
-  for (std::size_t i = 0; i + 1 < arguments.size() && arguments[i] != "--"; ++i) {
-    const CLI::Option* const option = long_option(verb, arguments[i]);
+  for (std::size_t i = 0; i < arguments.size() && arguments[i] != "--"; ++i) {
+    const std::size_t equals = arguments[i].find('=');
+    const std::string name = arguments[i].substr(0, equals);
+    const CLI::Option* const option = long_option(verb, name);
     if (option == nullptr || option->get_expected_max() == 0) continue;
+    if (equals != std::string::npos) {
+      check_list(verb, *option, name, arguments[i].substr(equals + 1));
+      continue;
+    }
+    if (i + 1 == arguments.size()) break;
+    check_list(verb, *option, name, arguments[i + 1]);
     if (long_option(verb, arguments[i + 1]) != nullptr) {
       throw InputError(usage_fault(verb, arguments[i], concat("a value is missing: ", arguments[i + 1], " follows")));
     }
@@ -182,6 +199,13 @@ void check_option_values(const CLI::App& app) {
     if (option->get_type_name() == "WORD") continue;  // words of a command line to complete, which may be empty
     if (std::find(values.begin(), values.end(), "") != values.end()) {
       throw InputError(usage_fault(verb, option->get_name(), "the value is empty"));
+    }
+    const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; };
+    const bool is_name = option->get_type_name() == "NAME";
+    if (is_name && std::any_of(values.begin(), values.end(), [&](const std::string& value) {
+          return std::any_of(value.begin(), value.end(), is_control);
+        })) {
+      throw InputError(usage_fault(verb, option->get_name(), "the name holds a control character"));
     }
   }
 }

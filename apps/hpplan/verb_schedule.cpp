@@ -162,10 +162,38 @@ void check_size(const ScheduleOptions& options) {
       "simulate fewer micro-batches: the steady state repeats");
 }
 
+/// Options that the family does not look at are refused: whoever gives one expects it to matter.
+void check_options_matter(const ScheduleOptions& options) {
+  const ScheduleFamily& family = schedule_family(options.family);
+  const auto is_one_of = [&](std::initializer_list<const char*> names) {
+    return std::find(names.begin(), names.end(), options.family) != names.end();
+  };
+  const bool asynchronous = family.stepping == Stepping::Asynchronous;
+  const struct {
+    const char* name;
+    bool given;
+    bool matters;
+  } known[] = {
+      {"--chunks", options.chunks > 0, is_one_of({"interleaved"})},
+      {"--memory-limit", options.memory_limit.has_value(), is_one_of({"zb-auto", "octopipe"})},
+      {"--in-flight", !options.in_flight.empty(), is_one_of({"1f1b-adaptive"})},
+      {"--max-drift", options.max_drift.has_value(), is_one_of({"paci", "amdp"})},
+      {"--accumulation", options.accumulation > 0, asynchronous},
+      {"--weight-gradient-memory", options.weight_gradient_memory.has_value(), family.backward == BackwardOps::Split},
+      {"--overlap", options.overlap < 1.0, is_one_of({"dualpipe", "dualpipe-v"})},
+      {"--layers", !options.layers.empty(), is_one_of({"octopipe"})},
+  };
+  for (const auto& option : known) {
+    if (!option.given || option.matters) continue;
+    refuse_schedule(option.name, concat(options.family, " does not take it"), "leave it out, or give another --family");
+  }
+}
+
 ExitCode run_schedule(const AppContext& context, const ScheduleOptions& options) {
   for (const std::string& path : {options.trace, options.svg}) {
     if (!path.empty()) check_output(path);
   }
+  check_options_matter(options);
   check_size(options);
   const Schedule schedule = make_schedule_of(options.family, make_request(options));
   const LinkSemantics links = options.links == "blocking" ? LinkSemantics::Blocking : LinkSemantics::Asynchronous;

@@ -34,6 +34,12 @@ TEST_CASE("export writes into a new or empty folder only", "[cli]") {
         std::string::npos);
 }
 
+TEST_CASE("export writes a folder, not standard output", "[cli]") {
+  const CommandResult result = run_hpplan("export - --to torch --out - --model gpt3-350m --cluster b2-b4-4", "{}");
+  CHECK(result.code == 2);
+  CHECK(result.err.find("is standard output, but there are several files to write") != std::string::npos);
+}
+
 TEST_CASE("the help of export lists every target", "[cli]") {
   const std::string help = run_hpplan("export --help").out;
   for (const char* name : {"torch", "megatron", "flagscale", "hetu", "galvatron", "mindformers", "metis", "slurm"}) {

@@ -160,7 +160,35 @@ TEST_CASE("shipped files are found in $HPPLAN_DATA", "[cli]") {
 }
 
 TEST_CASE("a result that cannot be written is not success", "[cli]") {
-  const std::string command = std::string("'") + HPPLAN_BINARY + "' show --model gpt3-13b >/dev/full 2>/dev/null";
-  const int status = std::system(command.c_str());
-  CHECK(WEXITSTATUS(status) == 2);
+  for (const char* const arguments : {"show --model gpt3-13b", "--help"}) {
+    CAPTURE(arguments);
+    const std::string command = std::string("'") + HPPLAN_BINARY + "' " + arguments + " >/dev/full 2>/dev/null";
+    const int status = std::system(command.c_str());
+    CHECK(WEXITSTATUS(status) == 2);
+  }
+}
+
+TEST_CASE("lists do not hold empty items", "[cli]") {
+  const std::string plan = "plan --model gpt3-350m --cluster b2-b4-4 --global-batch 64 --micro-batch";
+  for (const char* const list : {" 1,,2", "=1,,2", " ,", "=1,"}) {
+    CAPTURE(list);
+    const CommandResult result = run_hpplan(plan + list);
+    CHECK(result.code == 2);
+    CHECK(result.err.find("--micro-batch: an item of the list \"") != std::string::npos);
+  }
+}
+
+TEST_CASE("profiles that fit nothing are named in the plan", "[cli]") {
+  const CommandResult result =
+      run_hpplan("plan --model gpt3-350m --cluster b2-b4-4 --global-batch 64 --profile gpt3-1.3b.ascend-910b2");
+  CAPTURE(result.err);
+  CHECK(result.code == 0);
+  CHECK(result.out.find("none of the profiles given is used: they are of gpt3-1.3b on ascend-910b2") !=
+        std::string::npos);
+}
+
+TEST_CASE("a name is one line", "[cli]") {
+  const CommandResult result = run_hpplan("cluster import - --device a100-80gb --name '\ta'", "h1 slots=8\n");
+  CHECK(result.code == 2);
+  CHECK(result.err.find("--name: the name holds a control character") != std::string::npos);
 }

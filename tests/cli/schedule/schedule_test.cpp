@@ -50,3 +50,23 @@ TEST_CASE("schedule: layers from a file are partitioned by octopipe", "[cli][sch
   CHECK(json["makespan"].get<double>() >= json["lower_bound"].get<double>());
   CHECK(json["programs"].size() == 2);
 }
+
+TEST_CASE("schedule: options that a family does not look at are refused", "[cli][schedule]") {
+  const std::string base = "schedule --stages 4 --micro-batches 8 --forward 1 --backward 2 --family ";
+  const std::pair<const char*, const char*> unused[] = {
+      {"1f1b", "--chunks 2"},         {"1f1b", "--memory-limit 2"},
+      {"1f1b", "--in-flight 2"},      {"1f1b", "--max-drift 1"},
+      {"gpipe", "--accumulation 4"},  {"1f1b", "--weight-gradient-memory 0.5"},
+      {"zb-h1", "--overlap 0.9"},     {"amdp", "--weight-gradient-memory 0.5"},
+      {"pipedream", "--max-drift 1"},
+  };
+  for (const auto& [family, option] : unused) {
+    CAPTURE(family, option);
+    const CommandResult result = run_hpplan(base + family + " " + option);
+    CHECK(result.code == 2);
+    CHECK(result.err.find(std::string(family) + " does not take it") != std::string::npos);
+  }
+  CHECK(run_hpplan(base + "interleaved --chunks 2 --forward 1 --backward 2").code == 2);  // given twice
+  CHECK(run_hpplan(base + "interleaved --chunks 2").code == 0);
+  CHECK(run_hpplan(base + "zb-auto --memory-limit 4").code == 0);
+}
