@@ -184,7 +184,8 @@ void check_command_line(const CLI::App& app, const std::vector<std::string>& arg
       continue;
     }
     if (i + 1 == arguments.size()) break;
-    check_list(verb, *option, name, arguments[i + 1]);
+    for (std::size_t k = i + 1; k < arguments.size() && arguments[k].rfind("--", 0) != 0; ++k)
+      check_list(verb, *option, name, arguments[k]);
     if (long_option(verb, arguments[i + 1]) != nullptr) {
       throw InputError(usage_fault(verb, arguments[i], concat("a value is missing: ", arguments[i + 1], " follows")));
     }

@@ -187,6 +187,15 @@ void check_options_matter(const ScheduleOptions& options) {
     if (!option.given || option.matters) continue;
     refuse_schedule(option.name, concat(options.family, " does not take it"), "leave it out, or give another --family");
   }
+  if (options.layers.empty()) return;
+  const std::pair<const char*, bool> beside_layers[] = {{"--forward", !options.forward.empty()},
+                                                        {"--backward", !options.backward.empty()},
+                                                        {"--weight-gradient", !options.weight_gradient.empty()},
+                                                        {"--communication", options.communication.size() > 1}};
+  for (const auto& [name, given] : beside_layers) {
+    if (given)
+      refuse_schedule(name, "the times come from --layers", "leave it out; one --communication stands for all links");
+  }
 }
 
 ExitCode run_schedule(const AppContext& context, const ScheduleOptions& options) {
@@ -264,7 +273,7 @@ void add_shape_options(CLI::App& verb, ScheduleOptions& options) {
       ->type_name("LIST")
       ->check(whole_number(1));
   verb.add_option("--max-drift", options.max_drift,
-                  "updates allowed between a micro-batch's forward and backward; for asynchronous families")
+                  "updates allowed between a micro-batch's forward and backward; for paci and amdp")
       ->type_name("N")
       ->check(whole_number(0));
   verb.add_option("--accumulation", options.accumulation, "micro-batches per update; for asynchronous families")

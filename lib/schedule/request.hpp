@@ -33,7 +33,7 @@ struct ScheduleRequest {
   std::vector<int> in_flight;           // of `1f1b-adaptive`: micro-batches per stage; empty: as many as 1F1B has
   std::vector<OctoStage> placement;     // of `octopipe`: stages already placed; empty: it searches
   std::vector<double> activation_caps;  // of a placed `octopipe`, per device, in activations of one layer; empty: none
-  std::optional<int> max_drift;         // of the asynchronous families: updates allowed between forward and backward
+  std::optional<int> max_drift;         // of `paci` and `amdp`: updates allowed between forward and backward
   int accumulation = 0;                 // of the asynchronous families: micro-batches per update; 0: the default
   std::optional<double> weight_gradient_memory;  // share of an activation kept from input to weight gradient, 0..1;
                                                  // nothing: the family's default

@@ -16,8 +16,9 @@ namespace {
 
 /// A list of columns that is asked for fewer samples than it was made for is made anew for this many fewer than that.
 constexpr std::int64_t kSpareSamples = 4;
-/// Families that are looked at side by side, whatever the number of threads.
-constexpr std::size_t kWave = 256;
+/// Families that are looked at side by side, whatever the number of threads: few at first, as the plans that they come
+/// to are the limit of those that follow.
+constexpr std::size_t kMostAtOnce = 256;
 
 class Closure {
  public:
@@ -39,9 +40,9 @@ class Closure {
       choose_vectors(resources_.full(), resources_.full(), global_batch());
       search_families();
     } catch (const SearchStopped&) {
-      result_.complete = false;
       result_.stopped = true;
     }
+    result_.complete = result_.complete && !result_.stopped;
     return std::move(result_);
   }
 
@@ -53,10 +54,12 @@ class Closure {
 
   [[nodiscard]] int global_batch() const { return tables_.problem().job.global_batch; }
   [[nodiscard]] double limit() const { return result_.best.time; }
+  /// Whether no more is to be looked at than what waits.
+  [[nodiscard]] bool ended() const { return !result_.complete || result_.stopped; }
 
   /// Multisets of vectors in non-increasing index order.
   void choose_vectors(int left, int last, std::int64_t need) {
-    if (!result_.complete) return;
+    if (ended()) return;
     const auto count = static_cast<int>(vectors_.size());
     if (need <= 0 && count >= branch_.range().pipelines.first) choose_columns();
     if (count >= branch_.range().pipelines.last) return;
@@ -92,50 +95,53 @@ class Closure {
     const ColumnList& first = *chosen->lists.front();
     for (std::size_t c = 0; c < first.size() && first[c].most + rest[1] >= global_batch(); ++c) {
       families_.push_back({chosen, c});
-      if (families_.size() == kWave) search_families();
-      if (!result_.complete) return;
+      if (families_.size() >= at_once_) search_families();
+      if (ended()) return;
     }
   }
 
   /// Looks at the families that wait.
   void search_families() {
     const std::vector<Family> families = std::exchange(families_, {});
-    if (!result_.complete || families.empty()) return;
-    tables_.check_stop();
-    std::vector<std::optional<FamilyResult>> found(families.size());
-    const auto take_found = [&] {
-      for (std::optional<FamilyResult>& one : found) {
-        if (!one) continue;
-        result_.combinations += one->combinations;
-        result_.timings += one->timings;
-        result_.complete = result_.complete && one->complete;
-        if (one->best.time < limit()) result_.best = std::move(one->best);
-      }
-    };
-    WaveBudget budget(budget_.combinations - result_.combinations, budget_.timings - result_.timings);
-    const auto placements =
-        static_cast<int>(std::min<std::int64_t>(budget_.placements, budget_.timings - result_.timings));
-    std::atomic<std::size_t> next = 0;
-    try {
-      for_each_index(searches_.size(), tables_.threads(), [&](std::size_t thread) {
-        for (std::size_t i = next++; i < families.size() && !budget.spent(); i = next++)
-          found[i] = searches_[thread].run(families[i], limit(), placements, budget);
-      });
-    } catch (const SearchStopped&) {
-      take_found();
-      throw;
-    }
-    if (budget.spent()) {
-      // Who came how far depends on the threads.
-      result_.combinations = std::max(result_.combinations, budget_.combinations);
+    if (families.empty()) return;
+    at_once_ = std::min(2 * at_once_, kMostAtOnce);
+    const std::int64_t combinations = budget_.combinations - result_.combinations;
+    const std::int64_t timings = budget_.timings - result_.timings;
+    if (combinations <= 0 || timings <= 0) {
       result_.complete = false;
       return;
     }
-    std::vector<std::int64_t> parts;
-    for (const std::optional<FamilyResult>& one : found)
-      parts.push_back(kLookWork * one->combinations + kCandidateWork * one->timings);
-    tables_.share().add(parts);
-    take_found();
+    const auto placements = static_cast<int>(std::min<std::int64_t>(budget_.placements, timings));
+    const auto run = [&](std::size_t thread, const Family& family, WaveBudget& budget) {
+      return searches_[thread].run(family, limit(), placements, budget);
+    };
+    WaveBudget budget(combinations, timings);
+    std::vector<FamilyResult> found(families.size());
+    std::atomic<std::size_t> next = 0;
+    for_each_index(searches_.size(), tables_.threads(), [&](std::size_t thread) {
+      for (std::size_t i = next++; i < families.size() && !budget.spent(); i = next++)
+        found[i] = run(thread, families[i], budget);
+    });
+    if (!budget.spent()) {
+      std::vector<std::int64_t> parts;
+      for (const FamilyResult& one : found)
+        parts.push_back(kLookWork * one.combinations + kCandidateWork * one.timings);
+      tables_.share().add(parts);
+      for (FamilyResult& one : found) take(std::move(one));
+      return;
+    }
+    // Who came how far depends on the threads; one after the other they come as far everywhere.
+    result_.complete = false;
+    WaveBudget again(combinations, timings);
+    for (std::size_t i = 0; i < families.size() && !again.spent(); ++i) take(run(0, families[i], again));
+  }
+
+  void take(FamilyResult found) {
+    result_.combinations += found.combinations;
+    result_.timings += found.timings;
+    result_.complete = result_.complete && found.complete;
+    result_.stopped = result_.stopped || found.stopped;
+    if (found.best.time < limit()) result_.best = std::move(found.best);
   }
 
   /// Columns on v, among them all that can finish `need` samples by the limit; those that finish most first.
@@ -243,7 +249,8 @@ class Closure {
   std::vector<std::int64_t> samples_;
   std::vector<std::vector<std::int64_t>> within_;
   std::vector<int> vectors_;
-  std::vector<Family> families_;          // that wait
+  std::vector<Family> families_;  // that wait
+  std::size_t at_once_ = 1;
   std::vector<SearchTables> forks_;       // one for each thread
   std::vector<FamilySearch> searches_;    // one for each thread
   std::map<int, KnownList> known_;        // by vector

@@ -30,7 +30,8 @@ struct SearchOptions {
       true;     // DPO: off, plans are enumerated (enumeration.hpp), and the three mean what they do there
   int top = 1;  // number of truly different plans wanted (plan_shape.hpp)
   int met = 0;  // and how many of the good plans met on the way, different or not, are kept beside the best
-  /// Asked between waves of work; true ends the search with the best plan so far and a valid bound. May be empty.
+  /// Asked between pieces of work, by one thread at a time but not always the same; true ends the search with the best
+  /// plan so far and a valid bound. May be empty.
   std::function<bool()> stop;
   std::function<void(const SearchProgress&)> progress;
   /// Work, in DP transitions or what costs as much, after which the proof ends and the remaining gap is reported. A

@@ -11,8 +11,8 @@ namespace {
 
 /// Sets that are looked at before they are counted, and before the search is asked whether it is to end.
 constexpr std::int64_t kLooksAtOnce = 64;
-/// Lists whose timers are kept.
-constexpr std::size_t kMostLists = 1000;
+/// Timers that are kept.
+constexpr std::size_t kMostTimers = 50'000;
 
 }  // namespace
 
@@ -24,7 +24,10 @@ FamilyResult FamilySearch::run(const Family& family, double limit, int placement
   counted_timings_ = 0;
   budget_ = &budget;
   lists_ = family.lists.get();
-  if (all_timers_.size() > kMostLists) all_timers_.clear();
+  if (timer_count_ > kMostTimers) {
+    all_timers_.clear();
+    timer_count_ = 0;
+  }
   timers_.clear();
   for (const std::shared_ptr<const ColumnList>& list : lists_->lists) {
     Timers& timers = all_timers_[list];
@@ -32,14 +35,21 @@ FamilyResult FamilySearch::run(const Family& family, double limit, int placement
     timers_.push_back(&timers);
   }
   chosen_.clear();
-  take(0, family.first, 0);
+  try {
+    take(0, family.first, 0);
+  } catch (const SearchStopped&) {
+    found_.stopped = true;
+  }
   count();
   return std::move(found_);
 }
 
 PipelineTimer& FamilySearch::timer(std::size_t i) {
   std::optional<PipelineTimer>& timer = (*timers_[i])[chosen_[i]];
-  if (!timer) timer = column(i).timer.fork();
+  if (!timer) {
+    timer = column(i).timer.fork();
+    ++timer_count_;
+  }
   return *timer;
 }
 

@@ -58,6 +58,7 @@ class WaveBudget {
 struct FamilyResult {
   Realised best;                  // the best plan below the limit, if any
   bool complete = true;           // every placement of every set was tried
+  bool stopped = false;           // by the tables' check_stop(), with the best plan until then
   std::int64_t combinations = 0;  // sets, and parts of sets, looked at
   std::int64_t timings = 0;       // placements priced
 };
@@ -69,9 +70,8 @@ class FamilySearch {
   ///   range    plans of other branches are left out
   FamilySearch(SearchTables& tables, const BranchRange& range) : tables_(tables), range_(range) {}
 
-  /// Ends early where the budget of the wave is spent; what was found then is not to be used.
+  /// Ends early where the budget of the wave is spent: how far it came then depends on the other families.
   ///   placements   that may be priced of one set of pipelines
-  /// Throws SearchStopped.
   [[nodiscard]] FamilyResult run(const Family& family, double limit, int placements, WaveBudget& budget);
 
  private:
@@ -113,6 +113,7 @@ class FamilySearch {
   std::vector<std::size_t> chosen_;
   std::vector<std::vector<Holders>> holders_;                       // by columns chosen and layer
   std::map<std::shared_ptr<const ColumnList>, Timers> all_timers_;  // they remember: every thread has its own
+  std::size_t timer_count_ = 0;                                     // of all these
 };
 
 }  // namespace hpplan

@@ -4,8 +4,8 @@
 
 namespace hpplan {
 
-// Good plans without a proof: before the search as its first incumbents, and after it where a gap is left. All of them
-// end where the tables are told to stop, and say so in `known`.
+// Good plans without a proof: before the search as its first incumbents, and after it where a gap is left. All but the
+// last end where the tables are told to stop, and say so in `known`.
 
 /// Scores plans of simple shape: incumbents for everything that follows (OSO).
 void start_simple(SearchTables& tables, const SearchOptions& options, Knowledge& known);

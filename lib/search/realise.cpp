@@ -52,15 +52,19 @@ class Realiser final : public PlacementVisitor {
   }
 
   bool enter(std::size_t pipeline, std::size_t stage, const std::vector<int>& nodes) override {
-    const Seconds sync = sync_.place(first_stage_[pipeline] + stage, nodes);
+    const double raised = sync_.place(first_stage_[pipeline] + stage, nodes).value();
+    placed_sync_.push_back(std::max(placed_sync_.empty() ? 0.0 : placed_sync_.back(), raised));
     if (exhausted_) return false;
-    if (!syncs() || !too_slow(sync.value())) return true;
+    if (!syncs() || !too_slow(placed_sync_.back())) return true;
     if (++dead_ends_ % kDeadEnds == 0) tables_.check_stop();
     exhausted_ = spent() >= budget_;
     return false;
   }
 
-  void leave() override { sync_.lift(); }
+  void leave() override {
+    sync_.lift();
+    placed_sync_.pop_back();
+  }
 
   bool visit(const Placement& placement) override {
     if (spent() >= budget_) return false;
@@ -121,6 +125,7 @@ class Realiser final : public PlacementVisitor {
   double pipelines_time_ = 0.0;  // with the best links
   std::vector<std::size_t> first_stage_;
   PlacedSync sync_;
+  std::vector<double> placed_sync_;  // of the stages placed so far, at least: the limit may fall while they lie there
   Realised best_;
   int tried_ = 0;
   int dead_ends_ = 0;

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -38,15 +39,10 @@ class ResultsFile {
       if (descriptor_ < 0) refuse(path_, concat("cannot be written: ", std::strerror(errno)), "");
       return;
     }
-    descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-    if (descriptor_ < 0) refuse(path, concat("cannot be written: ", std::strerror(errno)), "");
-    struct stat status = {};
-    is_file_ = ::fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode);
-    if (!is_file_) return;  // a device or a pipe: it holds no earlier lines, and reading it may never end
-    if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
-      ::close(descriptor_);
-      refuse(path, "another run is writing this file", "wait for it, or give another --out");
-    }
+    do {
+      if (descriptor_ >= 0) ::close(descriptor_);
+      open();
+    } while (is_file_ && !has_name());  // another run may have replaced the file before it was locked
   }
   ResultsFile(const ResultsFile&) = delete;
   ResultsFile& operator=(const ResultsFile&) = delete;
@@ -56,17 +52,28 @@ class ResultsFile {
   }
 
   /// Replaces all lines, at once: whoever looks sees the old ones or the new ones. The new file is locked before it
-  /// gets the name, and the old one stays locked, so that no other run slips in between.
+  /// gets the name, and the old one stays locked, so that no other run slips in between. Where that fails, the old
+  /// lines are still there.
   void replace(const std::string& text) {
-    const std::string beside = path_ + ".retry";
-    const int descriptor = ::open(beside.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    std::error_code error;
+    const std::filesystem::path place = std::filesystem::canonical(path_, error);  // the file behind a link
+    if (error) refuse(path_, concat("cannot be written: ", error.message()), "");
+    const std::string beside = place.string() + ".retry";
+    struct stat status = {};
+    const mode_t mode = ::fstat(descriptor_, &status) == 0 ? status.st_mode & 07777 : 0644;
+    const int descriptor = ::open(beside.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
     if (descriptor < 0) fail();
     if (replaced_ >= 0) ::close(replaced_);
     replaced_ = std::exchange(descriptor_, descriptor);
     length_ = 0;
-    if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) fail();
-    append(text);
-    if (::rename(beside.c_str(), path_.c_str()) != 0) fail();
+    try {
+      if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 || ::fchmod(descriptor_, mode) != 0) fail();
+      append(text);
+      if (::rename(beside.c_str(), place.c_str()) != 0) fail();
+    } catch (const InputError&) {
+      ::unlink(beside.c_str());
+      throw;
+    }
   }
 
   /// Whether lines can be read and put into another order later.
@@ -109,6 +116,25 @@ class ResultsFile {
   }
 
  private:
+  void open() {
+    descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    if (descriptor_ < 0) refuse(path_, concat("cannot be written: ", std::strerror(errno)), "");
+    struct stat status = {};
+    is_file_ = ::fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode);
+    if (!is_file_) return;  // a device or a pipe: it holds no earlier lines, and reading it may never end
+    if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+      ::close(descriptor_);
+      refuse(path_, "another run is writing this file", "wait for it, or give another --out");
+    }
+  }
+
+  [[nodiscard]] bool has_name() const {
+    struct stat here = {};
+    struct stat there = {};
+    return ::fstat(descriptor_, &here) == 0 && ::stat(path_.c_str(), &there) == 0 && here.st_ino == there.st_ino &&
+           here.st_dev == there.st_dev;
+  }
+
   [[noreturn]] void fail() {
     refuse(path_, concat("cannot be written: ", std::strerror(errno)), "free some space, then run the sweep again");
   }
@@ -292,7 +318,8 @@ class LineWriter {
   std::thread thread_;  // last: it uses everything above
 };
 
-/// Brings all lines into the order of their points, in one step.
+/// Brings all lines into the order of their points, in one step. Where the file cannot be replaced, they stay as they
+/// are: they are all there.
 void sort_lines(ResultsFile& file) {
   const auto before = [](const SweepLine& a, const SweepLine& b) { return a.index < b.index; };
   std::vector<SweepLine> lines = file.read_whole_lines();
@@ -300,7 +327,11 @@ void sort_lines(ResultsFile& file) {
   std::sort(lines.begin(), lines.end(), before);
   std::string text;
   for (const SweepLine& line : lines) text += sweep_line_text(line) + "\n";
-  file.replace(text);
+  try {
+    file.replace(text);
+  } catch (const InputError&) {
+    return;
+  }
 }
 
 /// What is left to do of one problem: points without a line, and an outcome if one of its points has a line.

@@ -40,9 +40,10 @@ struct SweepSummary {
 /// Runs what is left of a sweep. A problem counts as done when its lines are appended whole and flushed to the disk, so
 /// that a run that is killed at any moment loses nothing but problems in work, and one started again writes no line
 /// twice: a torn last line is cut off, and finished points are skipped. Lines that are taken out go in one step. While
-/// it runs, lines lie in the order of completion; in the end they are brought into the order of points in one step, so
-/// that the file does not depend on threads or interruptions. To a pipe they go in that order at once. Equal problems
-/// go to the same shard. Errors: a file with lines of another sweep; a file that another run is writing.
+/// it runs, lines lie in the order of completion; in the end they are brought into the order of points in one step, as
+/// long as the file can be replaced, so that it does not depend on threads or interruptions. To a pipe they go in that
+/// order at once. Equal problems go to the same shard. Errors: a file with lines of another sweep; a file that another
+/// run is writing.
 [[nodiscard]] SweepSummary run_sweep(const std::vector<SweepPoint>& points, const SweepRunOptions& options);
 
 }  // namespace hpplan

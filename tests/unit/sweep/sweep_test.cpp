@@ -195,6 +195,18 @@ TEST_CASE("a finished file lies in the order of points, whoever was done first",
   };
   (void)run_sweep(points, options);
   CHECK(content(scratch.file("late")) == content(scratch.file("whole")));
+
+  // Behind a link, and with the permissions that it had.
+  namespace fs = std::filesystem;
+  done = 0;
+  std::ofstream(scratch.file("behind")).close();
+  fs::permissions(scratch.file("behind"), fs::perms::owner_read | fs::perms::owner_write);
+  fs::create_symlink(scratch.file("behind"), scratch.file("link"));
+  options.results = scratch.file("link");
+  (void)run_sweep(points, options);
+  CHECK(content(scratch.file("behind")) == content(scratch.file("whole")));
+  CHECK(fs::is_symlink(scratch.file("link")));
+  CHECK(fs::status(scratch.file("behind")).permissions() == (fs::perms::owner_read | fs::perms::owner_write));
 }
 
 TEST_CASE("a torn last line is cut off and its point planned again", "[sweep]") {
