@@ -8,6 +8,7 @@
 #include "search/climb.hpp"
 #include "search/even_out.hpp"
 #include "search/improve_places.hpp"
+#include "search/reorder.hpp"
 #include "search/simple_plans.hpp"
 
 namespace hpplan {
@@ -32,6 +33,9 @@ constexpr std::int64_t kImproveWork = 100'000'000;
 constexpr std::int64_t kPlacesWork = 10'000'000;
 /// Plans that are climbed from side by side, whatever the number of threads.
 constexpr std::size_t kClimbsAtOnce = 2;
+/// Other orders of the best plan's stages that are looked at in other places, and how far from it they may be.
+constexpr std::size_t kMostOrders = 3;
+constexpr double kNearOrder = 1.005;
 /// Moves of a layer that may be priced to make the plan even.
 constexpr int kEvenTries = 300;
 
@@ -119,7 +123,20 @@ void improve_places_of_best(SearchTables& tables, const SearchOptions& options, 
   try {
     const Realised best = best_known(tables, known);
     if (best.time == kInfinity) return;
-    keep_improved(tables, options, improve_places(tables, best, kPlacesWork), known);
+    Orders orders = other_orders(tables, best, best.time * kNearOrder, kMostOrders, kPlacesWork);
+    count_trials(orders.tries, orders.work, orders.stopped, known);
+    std::vector<Realised> starts = std::move(orders.plans);
+    starts.insert(starts.begin(), best);
+    std::vector<SearchTables> forks = tables.fork(starts.size());
+    std::vector<Improved> found(starts.size());
+    for_each_index(starts.size(), tables.threads(),
+                   [&](std::size_t i) { found[i] = improve_places(forks[i], starts[i], kPlacesWork); });
+    std::vector<std::int64_t> parts;
+    for (const Improved& improved : found) {
+      keep_improved(tables, options, improved, known);
+      parts.push_back(improved.work);
+    }
+    tables.share().add(parts);
   } catch (const SearchStopped&) {
     known.stopped = true;
   }

@@ -13,7 +13,7 @@ void start_simple(SearchTables& tables, const SearchOptions& options, Knowledge&
 /// Changes the best plans of each number of pipelines side by side, and walks on from the best of all.
 void climb_from_best(SearchTables& tables, const SearchOptions& options, Knowledge& known);
 
-/// Stages of the best plan moved between nodes.
+/// Stages of the best plan, and of such with its stages in other orders, moved between nodes.
 void improve_places_of_best(SearchTables& tables, const SearchOptions& options, Knowledge& known);
 
 /// Layers moved to make the best plan's stages even, where that costs no time.

@@ -51,13 +51,17 @@ void keep_plan(const Problem& problem, const Space& space, const SearchOptions& 
   if (known.plans.size() > static_cast<std::size_t>(std::max({1, options.top, options.met}))) known.plans.pop_back();
 }
 
+void count_trials(int tries, std::int64_t work, bool stopped, Knowledge& known) {
+  known.report.candidates += tries;
+  known.report.trials += tries;
+  known.report.trial_work += work;
+  known.stopped = known.stopped || stopped;
+}
+
 void keep_improved(const SearchTables& tables, const SearchOptions& options, const Improved& improved,
                    Knowledge& known) {
   keep_plan(tables.problem(), tables.space(), options, improved.plan, known);
-  known.report.candidates += improved.tries;
-  known.report.trials += improved.tries;
-  known.report.trial_work += improved.work;
-  known.stopped = known.stopped || improved.stopped;
+  count_trials(improved.tries, improved.work, improved.stopped, known);
 }
 
 std::vector<Candidate> candidates_of(const Space& space, const Plan& plan) {

@@ -37,6 +37,9 @@ void leave_out_excluded(SearchTables& tables, const Knowledge& known);
 void keep_plan(const Problem& problem, const Space& space, const SearchOptions& options, const Realised& realised,
                Knowledge& known);
 
+/// Counts plans that were tried around a known one, and their work (realise.hpp).
+void count_trials(int tries, std::int64_t work, bool stopped, Knowledge& known);
+
 /// Keeps what changes to a plan came to, and counts them.
 void keep_improved(const SearchTables& tables, const SearchOptions& options, const Improved& improved,
                    Knowledge& known);
