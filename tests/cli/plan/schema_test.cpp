@@ -15,7 +15,7 @@ TEST_CASE("a plan is valid against the schema that hpplan ships", "[schema]") {
       GENERATE(std::string("1f1b"), "zb-v", "dualpipe", "octopipe", "paci --max-drift 1", "zb-auto");
   CAPTURE(kind);
   const std::string command_line =
-      "plan --model gpt3-350m --cluster a100-3090-4 --global-batch 32 --micro-batch 2 --stages 2 "
+      "plan --model gpt3-350m --cluster a100-3090-4 --global-batch 8 --micro-batch 2 --stages 2 "
       "--threads 1 --json --schedule ";
   const std::string plan =
       scratch.write("plan.json", kind == "1f1b" ? hand_made_plan() : hpplan::test::run_hpplan(command_line + kind).out);
