@@ -54,6 +54,8 @@ class Realiser final : public PlacementVisitor {
   bool enter(std::size_t pipeline, std::size_t stage, const std::vector<int>& nodes) override {
     const double raised = sync_.place(first_stage_[pipeline] + stage, nodes).value();
     placed_sync_.push_back(std::max(placed_sync_.empty() ? 0.0 : placed_sync_.back(), raised));
+    if (++entered_ % kEnters == 0) tables_.check_stop();
+    exhausted_ = exhausted_ || spent() >= budget_;
     if (exhausted_) return false;
     if (!syncs() || !too_slow(placed_sync_.back())) return true;
     if (++dead_ends_ % kDeadEnds == 0) tables_.check_stop();
@@ -76,8 +78,15 @@ class Realiser final : public PlacementVisitor {
  private:
   /// Placements left half way that cost as much as one that is priced.
   static constexpr int kDeadEnds = 32;
+  /// Stages put on nodes that cost as much as a placement that is priced, for plans of few stages, and for each stage
+  /// of large plans: equal pipelines, and nodes without room, can end a long search without one.
+  static constexpr std::int64_t kPuts = 2000;
+  static constexpr std::int64_t kPutsOfEach = 4;
+  static constexpr std::int64_t kEnters = 1024;
 
-  [[nodiscard]] int spent() const { return tried_ + dead_ends_ / kDeadEnds; }
+  [[nodiscard]] int spent() const {
+    return tried_ + dead_ends_ / kDeadEnds + static_cast<int>(entered_ / std::max(kPuts, kPutsOfEach * stage_count_));
+  }
   [[nodiscard]] bool syncs() const { return !problem_.job.overlap_gradient_sync; }
 
   std::vector<SyncStage> sync_stages() {
@@ -90,6 +99,7 @@ class Realiser final : public PlacementVisitor {
             {port.group, port.devices, stage.split.tensor_parallel, stage.split.data_parallel, stage.layers});
       }
     }
+    stage_count_ = std::max<std::int64_t>(1, static_cast<std::int64_t>(stages.size()));
     return stages;
   }
 
@@ -124,11 +134,13 @@ class Realiser final : public PlacementVisitor {
   double optimizer_;
   double pipelines_time_ = 0.0;  // with the best links
   std::vector<std::size_t> first_stage_;
+  std::int64_t stage_count_ = 1;
   PlacedSync sync_;
   std::vector<double> placed_sync_;  // of the stages placed so far, at least: the limit may fall while they lie there
   Realised best_;
   int tried_ = 0;
   int dead_ends_ = 0;
+  std::int64_t entered_ = 0;
   bool exhausted_ = false;  // the budget ended the search
 };
 

@@ -155,6 +155,15 @@ TEST_CASE("ten thousand devices are a cluster", "[cli][stranger]") {
                 cluster_text(1, 10'000));
 }
 
+TEST_CASE("a small model on many devices is planned until the time is over", "[cli][stranger]") {
+  // Hundreds of equal pipelines can be placed in more ways than anybody could look at.
+  const CommandResult result =
+      run_hpplan("plan --model gpt3-350m --cluster b2-b4-512 --global-batch 1024 --time-limit 1");
+  CAPTURE(result.err);
+  CHECK(result.code == 0);
+  CHECK(result.out.find("search ended early") != std::string::npos);
+}
+
 TEST_CASE("nodes, groups and device types have names of their own", "[cli][stranger]") {
   std::string cluster = cluster_text(2, 2);
   check_refused("show --cluster -",
