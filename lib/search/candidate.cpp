@@ -4,7 +4,6 @@
 #include <mutex>
 #include <utility>
 
-#include "predict/gradient_sync.hpp"
 #include "predict/link.hpp"
 #include "predict/stage.hpp"
 

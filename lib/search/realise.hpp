@@ -54,15 +54,22 @@ class Trials {
   /// realise(), counted as one trial.
   [[nodiscard]] Realised realise(std::vector<Candidate> pipelines, double limit, int most_placements,
                                  Placement first = {});
-  /// Runs `search`, which may be ended by the tables' check_stop(); `best` is what it came to.
+  [[nodiscard]] int tries() const { return tries_; }
+  [[nodiscard]] std::int64_t work() const { return work_; }
+  /// Runs `search`; whether the tables' check_stop() ended it.
   template <typename Search>
-  [[nodiscard]] Improved run(Realised& best, const Search& search) {
-    bool stopped = false;
+  [[nodiscard]] static bool stops(const Search& search) {
     try {
       search();
     } catch (const SearchStopped&) {
-      stopped = true;
+      return true;
     }
+    return false;
+  }
+  /// Runs `search`, which may be ended like that; `best` is what it came to.
+  template <typename Search>
+  [[nodiscard]] Improved run(Realised& best, const Search& search) {
+    const bool stopped = stops(search);
     return {std::move(best), tries_, work_, stopped};
   }
 

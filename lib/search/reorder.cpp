@@ -62,8 +62,7 @@ Orders other_orders(SearchTables& tables, const Realised& plan, double limit, st
     const auto place = std::upper_bound(found.plans.begin(), found.plans.end(), trial.time, slower);
     found.plans.insert(place, std::move(trial));
   };
-  Realised unchanged = plan;
-  const Improved counts = trials.run(unchanged, [&] {
+  found.stopped = Trials::stops([&] {
     for (std::size_t i = 0; i < plan.pipelines.size(); ++i) {
       if (i > 0 && plan.pipelines[i] == plan.pipelines[i - 1]) continue;
       for (const StageList& order : orders_of(stages_of(plan.pipelines[i]))) {
@@ -72,9 +71,8 @@ Orders other_orders(SearchTables& tables, const Realised& plan, double limit, st
       }
     }
   });
-  found.tries = counts.tries;
-  found.work = counts.work;
-  found.stopped = counts.stopped;
+  found.tries = trials.tries();
+  found.work = trials.work();
   return found;
 }
 
