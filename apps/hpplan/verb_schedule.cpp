@@ -165,23 +165,22 @@ void check_size(const ScheduleOptions& options) {
 /// Options that the family does not look at are refused: whoever gives one expects it to matter.
 void check_options_matter(const ScheduleOptions& options) {
   const ScheduleFamily& family = schedule_family(options.family);
-  const auto is_one_of = [&](std::initializer_list<const char*> names) {
-    return std::find(names.begin(), names.end(), options.family) != names.end();
+  const auto takes = [&](const char* option) {
+    return std::find(family.options.begin(), family.options.end(), option) != family.options.end();
   };
-  const bool asynchronous = family.stepping == Stepping::Asynchronous;
   const struct {
     const char* name;
     bool given;
     bool matters;
   } known[] = {
-      {"--chunks", options.chunks > 0, is_one_of({"interleaved"})},
-      {"--memory-limit", options.memory_limit.has_value(), is_one_of({"zb-auto", "octopipe"})},
-      {"--in-flight", !options.in_flight.empty(), is_one_of({"1f1b-adaptive"})},
-      {"--max-drift", options.max_drift.has_value(), is_one_of({"paci", "amdp"})},
-      {"--accumulation", options.accumulation > 0, asynchronous},
+      {"--chunks", options.chunks > 0, takes("--chunks")},
+      {"--memory-limit", options.memory_limit.has_value(), takes("--memory-limit")},
+      {"--in-flight", !options.in_flight.empty(), takes("--in-flight")},
+      {"--max-drift", options.max_drift.has_value(), takes("--max-drift")},
+      {"--accumulation", options.accumulation > 0, family.stepping == Stepping::Asynchronous},
       {"--weight-gradient-memory", options.weight_gradient_memory.has_value(), family.backward == BackwardOps::Split},
-      {"--overlap", options.overlap < 1.0, is_one_of({"dualpipe", "dualpipe-v"})},
-      {"--layers", !options.layers.empty(), is_one_of({"octopipe"})},
+      {"--overlap", options.overlap < 1.0, takes("--overlap")},
+      {"--layers", !options.layers.empty(), takes("--layers")},
   };
   for (const auto& option : known) {
     if (!option.given || option.matters) continue;

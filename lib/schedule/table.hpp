@@ -25,6 +25,8 @@ struct ScheduleFamily {
   Stepping stepping;
   BackwardOps backward;
   Schedule (*make)(const ScheduleRequest&);
+  std::vector<std::string> options{};  // of the command line that not every family takes, beside what follows from
+                                       // `stepping` and `backward`
 };
 
 /// All families, in the order in which help and documents list them. Command line, checks, documents and the property
