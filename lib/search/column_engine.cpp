@@ -40,6 +40,9 @@ class ColumnEngine {
  public:
   ColumnEngine(SearchTables& tables, const ColumnInput& input) : tables_(tables), input_(input) {
     result_.bound = input.low;
+    for (const NodeGroup& group : tables.problem().cluster.node_groups) {
+      largest_node_ = std::max(largest_node_, group.devices_per_node);
+    }
   }
 
   ColumnResult run() {
@@ -104,11 +107,14 @@ class ColumnEngine {
     parts_.push_back(std::move(part));
   }
 
-  /// Cuts a part whose bound no longer rises: more pipelines hold more replicas, which need more gradient sync.
+  /// Cuts a part whose bound no longer rises: more pipelines hold more replicas, which need more gradient sync, above
+  /// all where a node has no room for them.
   bool split(std::size_t index) {
     const PipelineCount count = parts_[index].count;
     if (count.first == count.last) return false;
-    const int middle = std::min(count.last - 1, 2 * count.first - 1);
+    const int middle = count.first <= largest_node_ && largest_node_ < count.last
+                           ? largest_node_
+                           : std::min(count.last - 1, 2 * count.first - 1);
     const double low = parts_[index].low;
     sound_ = bound();
     opened_ = false;
@@ -158,6 +164,7 @@ class ColumnEngine {
 
   SearchTables& tables_;
   const ColumnInput& input_;
+  int largest_node_ = 1;  // devices
   std::vector<Part> parts_;
   bool opened_ = false;     // the parts cover the whole space
   double sound_ = 0.0;      // a bound of the whole space, kept while a part is being cut

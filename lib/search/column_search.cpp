@@ -180,9 +180,12 @@ double ColumnSearch::stock_worth(const Prices& prices) const {
   return worth;
 }
 
+/// One pipeline alone makes the whole batch, or nothing.
 int ColumnSearch::most_samples(Column& column, double target) {
   const int b = column.candidate.micro_batch;
-  return b * column.timer.most_within(target - column.tail, tables_->problem().job.global_batch / b);
+  const int batch = tables_->problem().job.global_batch;
+  const int made = b * column.timer.most_within(target - column.tail, batch / b);
+  return pipelines_.last == 1 && made < batch ? 0 : made;
 }
 
 void ColumnSearch::value_columns(double target) {

@@ -156,6 +156,32 @@ TEST_CASE("prices never prove a bound above the optimum, and find no plan below 
   CHECK(better > 20);
 }
 
+TEST_CASE("pipelines that make a part of the batch do not speak for one pipeline alone", "[search]") {
+  int refuted = 0;
+  for (std::uint64_t seed = 601; seed <= 640; ++seed) {
+    const Inputs inputs = random_inputs(seed, {12, 2, 6, 32});
+    INFO("seed " << seed << ": " << describe(inputs));
+    Pieces pieces(inputs);
+    if (pieces.space.ports.empty()) continue;
+    const double rate = rate_bound(pieces.problem).value();
+    const auto answer = [&](double target, const std::vector<Candidate>& offered) {
+      ColumnSearch search(pieces.tables, {1, 1}, 4.0 * rate, 1);
+      for (const Candidate& candidate : offered) search.offer(candidate);
+      return search.can_finish(target, 10'000'000);
+    };
+    std::vector<Candidate> offered;
+    for (const SimplePlan& simple : simple_plans(pieces.tables)) {
+      if (simple.pipelines.size() > 1) offered.push_back(simple.pipelines.front());
+    }
+    for (const double factor : {1.1, 1.4, 2.0}) {
+      if (answer(factor * rate, {}) != ColumnSearch::Answer::Impossible) break;
+      CHECK(answer(factor * rate, offered) == ColumnSearch::Answer::Impossible);
+      ++refuted;
+    }
+  }
+  CHECK(refuted > 20);
+}
+
 TEST_CASE("the columns' bound does not depend on the number of threads", "[search]") {
   for (std::uint64_t seed = 501; seed <= 510; ++seed) {
     const Inputs inputs = random_inputs(seed, {8, 2, 6, 32});
