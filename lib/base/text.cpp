@@ -16,6 +16,18 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
   return joined;
 }
 
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts{""};
+  for (const char c : text) {
+    if (c == separator) {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
 std::string shortest(double value) {
   std::array<char, 64> buffer{};
   const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr;
@@ -29,6 +41,8 @@ std::string fixed(double value, int digits) {
       std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::fixed, digits).ptr;
   return std::string(buffer.data(), end);
 }
+
+std::string percent(double share, int digits) { return fixed(share * 100.0, digits) + " %"; }
 
 std::string significant(double value, int digits) {
   if (value == 0.0 || !std::isfinite(value)) return shortest(value);

@@ -19,6 +19,8 @@ template <typename... Parts>
 
 /// `parts` with `separator` between them.
 [[nodiscard]] std::string join(const std::vector<std::string>& parts, std::string_view separator);
+/// The parts of `text` between separators; at least one, which may be empty.
+[[nodiscard]] std::vector<std::string> split(std::string_view text, char separator);
 
 /// Shortest text that reads back as the same double ("0.1", "1e-05").
 [[nodiscard]] std::string shortest(double value);
@@ -26,6 +28,8 @@ template <typename... Parts>
 [[nodiscard]] std::string fixed(double value, int digits);
 /// `value` with `digits` significant digits, without an exponent where it can be avoided.
 [[nodiscard]] std::string significant(double value, int digits);
+/// "12.3 %" for 0.123.
+[[nodiscard]] std::string percent(double share, int digits = 1);
 
 /// For people: "12.3 GiB", "845 MiB".
 [[nodiscard]] std::string pretty(Bytes size);

@@ -6,6 +6,9 @@
 
 namespace hpplan {
 
+/// Of a second: what tools write in milliseconds.
+inline constexpr double kMilli = 1e-3;
+
 /// A size or a change of size in bytes. Signed, because "budget - use" may be negative and still be right;
 /// an integer, because sums must not depend on their order.
 class Bytes {

@@ -375,16 +375,16 @@ std::vector<std::string> recomputable_operators(const LayerKind& kind) {
   if (kind.attention) {
     names = {"attention_norm", "qkv"};
     if (kind.attention->fused) {
-      names.push_back("attention");
+      names.emplace_back("attention");
     } else {
       names.insert(names.end(), {"score", "softmax"});
-      if (kind.attention->dropout) names.push_back("dropout");
-      names.push_back("context");
+      if (kind.attention->dropout) names.emplace_back("dropout");
+      names.emplace_back("context");
     }
-    names.push_back("attention_output");
+    names.emplace_back("attention_output");
   }
   if (kind.mlp) names.insert(names.end(), {"mlp_norm", "mlp"});
-  if (kind.stated) names.push_back("stated");
+  if (kind.stated) names.emplace_back("stated");
   return names;
 }
 

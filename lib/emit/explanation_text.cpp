@@ -10,12 +10,10 @@ namespace hpplan {
 
 namespace {
 
-std::string padded(std::string text, std::size_t width) {
+std::string left_aligned(std::string text, std::size_t width) {
   if (text.size() < width) text.append(width - text.size(), ' ');
   return text;
 }
-
-std::string share(double part) { return concat(fixed(part * 100.0, 1), " %"); }
 
 /// "3.1 % slower", "0.4 % faster", "no difference".
 std::string difference(double change) {
@@ -41,7 +39,8 @@ std::string parts_text(const PlanFile& file, const TimeParts& parts) {
   std::string text = concat("\nwhere the ", pretty(whole), " of pipeline ", parts.pipeline, " go\n");
   const auto line = [&](const std::string& name, Seconds part, const std::string& meaning) {
     if (part < whole * 1e-9) part = Seconds{};  // the rest of a subtraction
-    text += concat("  ", padded(name, 15), padded(pretty(part), 10), padded(share(part / whole), 8), meaning, "\n");
+    text += concat("  ", left_aligned(name, 15), left_aligned(pretty(part), 10), left_aligned(percent(part / whole), 8),
+                   meaning, "\n");
   };
   line("work", parts.work, "micro-batches times the mean stage");
   line("recomputation", parts.recompute, "of operators that memory does not hold");
@@ -56,10 +55,10 @@ std::string alternatives_text(const PlanFile& file, const Explanation& explanati
   std::size_t width = 0;
   for (const Alternative& alternative : explanation.alternatives) width = std::max(width, alternative.change.size());
   for (const Alternative& alternative : explanation.alternatives) {
-    text += concat("  ", padded(alternative.change, width + 2));
+    text += concat("  ", left_aligned(alternative.change, width + 2));
     if (alternative.time) {
-      text += concat(padded(pretty(*alternative.time), 10), padded(difference(change_of(file, alternative)), 16),
-                     certainty(alternative), "\n");
+      text += concat(left_aligned(pretty(*alternative.time), 10),
+                     left_aligned(difference(change_of(file, alternative)), 16), certainty(alternative), "\n");
     } else {
       text += alternative.ended_early ? "none found in time\n" : "no plan is feasible\n";
     }
@@ -94,16 +93,16 @@ std::string explanation_text(const PlanFile& file, const Explanation& explanatio
   text += "\nwhat binds\n";
   text += concat("  time    stage ", stage_name(explanation.slowest_pipeline, explanation.slowest_stage), ": ",
                  pretty(explanation.slowest_stage_time), " per micro-batch, ",
-                 share(explanation.slowest_stage_time / explanation.mean_stage_time - 1.0),
+                 percent(explanation.slowest_stage_time / explanation.mean_stage_time - 1.0),
                  " above the mean; one layer is ", pretty(explanation.layer_time), ", ",
-                 share(explanation.layer_time / explanation.slowest_stage_time), " of it\n");
+                 percent(explanation.layer_time / explanation.slowest_stage_time), " of it\n");
   text += concat("  memory  stage ", stage_name(explanation.tight_pipeline, explanation.tight_stage), ": ",
                  pretty(explanation.free_memory), " free\n");
   text += concat("  batch   one micro-batch more on pipeline ", explanation.slowest_pipeline, " is ",
                  pretty(explanation.slowest_stage_time), ", ",
-                 share(explanation.slowest_stage_time / plan.iteration_time), " of the iteration\n");
-  text += concat("  after   gradient sync ", share(plan.gradient_sync_time / plan.iteration_time), ", optimizer ",
-                 share(plan.optimizer_time / plan.iteration_time), "\n");
+                 percent(explanation.slowest_stage_time / plan.iteration_time), " of the iteration\n");
+  text += concat("  after   gradient sync ", percent(plan.gradient_sync_time / plan.iteration_time), ", optimizer ",
+                 percent(plan.optimizer_time / plan.iteration_time), "\n");
   if (explanation.parts) text += parts_text(file, *explanation.parts);
   text += "\nwhat was rejected\n";
   for (const OptionCensus& census : explanation.census) {

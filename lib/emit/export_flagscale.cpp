@@ -166,7 +166,7 @@ std::string hostfile_text(const std::vector<LaunchTable::Run>& runs, const OnePi
   return text;
 }
 
-void check_stages(const OnePipeline& pipeline, const ModelSpec& model, Refusals& refusals) {
+void check_flagscale_stages(const OnePipeline& pipeline, const ModelSpec& model, Refusals& refusals) {
   for (int s = 0; s < pipeline.stage_count(); ++s) {
     if (detail::blocks_of(pipeline.stages[static_cast<std::size_t>(s)], model).size() > 0) continue;
     refusals.add(0, s, "layers", "no transformer layer on this stage", "export --to megatron or --to torch carries it");
@@ -180,7 +180,7 @@ ExportResult export_flagscale(const ExportRequest& request) {
   Approximation work(request, refusals);
   const LayerKind* const block = detail::uniform_block(request.model, refusals);
   OnePipeline pipeline = detail::merge_pipelines(work.pipelines(), refusals);
-  check_stages(pipeline, request.model, refusals);
+  check_flagscale_stages(pipeline, request.model, refusals);
   const bool shares_part = request.model.tied_embeddings && check_tied(pipeline, refusals);
   const LaunchTable launch(request.cluster, detail::places_of(pipeline.stages));
   const std::vector<LaunchTable::Run> runs = node_runs(launch, pipeline, request.cluster, refusals);

@@ -12,7 +12,7 @@ using detail::Refusals;
 
 namespace {
 
-void check_stages(const OnePipeline& pipeline, const ModelSpec& model, Refusals& refusals) {
+void check_galvatron_stages(const OnePipeline& pipeline, const ModelSpec& model, Refusals& refusals) {
   const std::size_t devices = pipeline.stages.front().devices.size();
   for (int s = 0; s < pipeline.stage_count(); ++s) {
     const StagePlan& stage = pipeline.stages[static_cast<std::size_t>(s)];
@@ -41,7 +41,7 @@ ExportResult export_galvatron(const ExportRequest& request) {
   Refusals refusals(request, "galvatron");
   Approximation work(request, refusals);
   OnePipeline pipeline = detail::merge_pipelines(work.pipelines(), refusals);
-  check_stages(pipeline, request.model, refusals);
+  check_galvatron_stages(pipeline, request.model, refusals);
   work.require_schedule({"1f1b", "gpipe"});
   work.require_whole_layers();
   refusals.finish();

@@ -222,7 +222,7 @@ std::string layout_of(const OnePipeline& pipeline, const ModelSpec& model) {
   return join(stages, "|");
 }
 
-void check_degrees(const OnePipeline& pipeline, Refusals& refusals) {
+void check_megatron_degrees(const OnePipeline& pipeline, Refusals& refusals) {
   const StagePlan& first = pipeline.stages.front();
   for (int s = 1; s < pipeline.stage_count(); ++s) {
     const StagePlan& stage = pipeline.stages[static_cast<std::size_t>(s)];
@@ -308,7 +308,7 @@ ExportResult export_megatron(const ExportRequest& request) {
   Approximation work(request, refusals);
   const LayerKind* const block = detail::uniform_block(request.model, refusals);
   OnePipeline pipeline = detail::merge_pipelines(work.pipelines(), refusals);
-  check_degrees(pipeline, refusals);
+  check_megatron_degrees(pipeline, refusals);
   if (block != nullptr) check_model(request.model, *block, refusals);
   refusals.finish();
   work.require_schedule({"1f1b"});

@@ -33,7 +33,7 @@ const char* pattern_of(const std::string& operator_name) {
 /// Layers of every stage per cell, in stage order; whole layers under "".
 using Counts = std::map<std::string, std::vector<int>>;
 
-void check_degrees(const OnePipeline& pipeline, Refusals& refusals) {
+void check_mindformers_degrees(const OnePipeline& pipeline, Refusals& refusals) {
   const StagePlan& first = pipeline.stages.front();
   for (int s = 1; s < pipeline.stage_count(); ++s) {
     const StagePlan& stage = pipeline.stages[static_cast<std::size_t>(s)];
@@ -107,7 +107,7 @@ ExportResult export_mindformers(const ExportRequest& request) {
   Refusals refusals(request, "mindformers");
   Approximation work(request, refusals);
   OnePipeline pipeline = detail::merge_pipelines(work.pipelines(), refusals);
-  check_degrees(pipeline, refusals);
+  check_mindformers_degrees(pipeline, refusals);
   for (int s = 0; s < pipeline.stage_count(); ++s) {
     if (detail::blocks_of(pipeline.stages[static_cast<std::size_t>(s)], request.model).size() > 0) continue;
     refusals.add(0, s, "layers", "no transformer layer on this stage", "export --to megatron or --to torch carries it");

@@ -41,9 +41,7 @@ Bytes peak_memory(const StagePlan& stage, int peak_in_flight) {
          Bytes{stage.memory.activations.count() / stage.in_flight * peak_in_flight};
 }
 
-std::string percent(double share) { return fixed(share * 100.0, 1) + " %"; }
-
-std::string padded(const std::string& text, std::size_t width) {
+std::string right_aligned(const std::string& text, std::size_t width) {
   return std::string(width - std::min(width, text.size()), ' ') + text;
 }
 
@@ -105,10 +103,10 @@ std::string plan_simulation_text(const PlanFile& file, const PlanSimulation& run
     for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
       const StagePlan& stage = pipeline.stages[s];
       const int peak = simulation.peak_in_flight[s];
-      out += concat("  ", padded(concat(p, ".", s), 5), padded(pretty(simulation.busy[s]), 12),
-                    padded(percent(1.0 - simulation.busy[s] / simulation.makespan), 12), padded(concat(peak), 11), "  ",
-                    fixed(peak_memory(stage, peak).value() / (1LL << 30), 1), " / ",
-                    fixed(stage.capacity.value() / (1LL << 30), 1), "\n");
+      out += concat("  ", right_aligned(concat(p, ".", s), 5), right_aligned(pretty(simulation.busy[s]), 12),
+                    right_aligned(percent(1.0 - simulation.busy[s] / simulation.makespan), 12),
+                    right_aligned(concat(peak), 11), "  ", fixed(peak_memory(stage, peak).value() / (1LL << 30), 1),
+                    " / ", fixed(stage.capacity.value() / (1LL << 30), 1), "\n");
     }
   }
   return out;

@@ -48,8 +48,6 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-std::string percent(double share, int digits = 1) { return fixed(share * 100.0, digits) + " %"; }
-
 std::string bold(const std::string& text, TextStyle style) {
   return style == TextStyle::Coloured ? concat("\x1b[1m", text, "\x1b[0m") : text;
 }

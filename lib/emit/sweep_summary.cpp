@@ -182,28 +182,29 @@ class LogAxis {
 
 constexpr std::array<const char*, 8> kColours{"#1b6ca8", "#c8553d", "#3c8d53", "#8a5aa8",
                                               "#b58900", "#2aa198", "#6c6c6c", "#d33682"};
-constexpr double kLeft = 70.0;
-constexpr double kTop = 44.0;
-constexpr double kRight = 560.0;
-constexpr double kBottom = 364.0;
-constexpr double kCharacter = 6.8;  // width of a character of the legend, at most
+constexpr double kPlotLeft = 70.0;
+constexpr double kPlotTop = 44.0;
+constexpr double kPlotRight = 560.0;
+constexpr double kPlotBottom = 364.0;
+constexpr double kLegendCharacter = 6.8;  // width of a character of the legend, at most
 
 std::string axes_text(const LogAxis& x, const LogAxis& y) {
   std::string text;
   for (const double tick : x.powers_of_two()) {
     text += concat("<line class=\"grid\" x1=\"", fixed(x.at(tick), 1), "\" x2=\"", fixed(x.at(tick), 1), "\" y1=\"",
-                   kTop, "\" y2=\"", kBottom, "\"/><text x=\"", fixed(x.at(tick), 1), "\" y=\"", kBottom + 18.0,
-                   "\" text-anchor=\"middle\">", shortest(tick), "</text>\n");
+                   kPlotTop, "\" y2=\"", kPlotBottom, "\"/><text x=\"", fixed(x.at(tick), 1), "\" y=\"",
+                   kPlotBottom + 18.0, "\" text-anchor=\"middle\">", shortest(tick), "</text>\n");
   }
   for (const double tick : y.decimals()) {
-    text += concat("<line class=\"grid\" x1=\"", kLeft, "\" x2=\"", kRight, "\" y1=\"", fixed(y.at(tick), 1),
-                   "\" y2=\"", fixed(y.at(tick), 1), "\"/><text x=\"", kLeft - 8.0, "\" y=\"",
+    text += concat("<line class=\"grid\" x1=\"", kPlotLeft, "\" x2=\"", kPlotRight, "\" y1=\"", fixed(y.at(tick), 1),
+                   "\" y2=\"", fixed(y.at(tick), 1), "\"/><text x=\"", kPlotLeft - 8.0, "\" y=\"",
                    fixed(y.at(tick) + 4.0, 1), "\" text-anchor=\"end\">", tick_text(tick), "</text>\n");
   }
-  text += concat("<text x=\"", (kLeft + kRight) / 2.0, "\" y=\"", kBottom + 40.0,
+  text += concat("<text x=\"", (kPlotLeft + kPlotRight) / 2.0, "\" y=\"", kPlotBottom + 40.0,
                  "\" text-anchor=\"middle\">devices</text>\n");
-  text += concat("<text x=\"16\" y=\"", (kTop + kBottom) / 2.0, "\" text-anchor=\"middle\" transform=\"rotate(-90 16 ",
-                 (kTop + kBottom) / 2.0, ")\">iteration time (s)</text>\n");
+  text += concat("<text x=\"16\" y=\"", (kPlotTop + kPlotBottom) / 2.0,
+                 "\" text-anchor=\"middle\" transform=\"rotate(-90 16 ", (kPlotTop + kPlotBottom) / 2.0,
+                 ")\">iteration time (s)</text>\n");
   return text;
 }
 
@@ -229,10 +230,10 @@ std::string curve_text(const std::string& name, const Curve& curve, std::size_t 
         mark_text(x.at(devices), y.at(time), number,
                   concat("<title>", xml_text(name), ": ", devices, " devices, ", pretty(Seconds{time}), "</title>"));
   }
-  const double row = kTop + 10.0 + 18.0 * static_cast<double>(number);
+  const double row = kPlotTop + 10.0 + 18.0 * static_cast<double>(number);
   return concat("<polyline fill=\"none\" stroke=\"", colour, "\" stroke-width=\"1.5\" points=\"", points, "\"/>\n",
-                marks, mark_text(kRight + 19.0, row - 4.0, number, ""), "<text x=\"", kRight + 30.0, "\" y=\"", row,
-                "\">", xml_text(name), "</text>\n");
+                marks, mark_text(kPlotRight + 19.0, row - 4.0, number, ""), "<text x=\"", kPlotRight + 30.0, "\" y=\"",
+                row, "\">", xml_text(name), "</text>\n");
 }
 
 }  // namespace
@@ -293,10 +294,10 @@ std::string sweep_csv(std::vector<SweepLine> lines) {
 std::string sweep_svg(std::vector<SweepLine> lines) {
   sort_by_point(lines);
   const std::map<std::string, Curve> curves = curves_of(lines);
-  const double height = std::max(kBottom + 50.0, kTop + 20.0 + 18.0 * static_cast<double>(curves.size()));
+  const double height = std::max(kPlotBottom + 50.0, kPlotTop + 20.0 + 18.0 * static_cast<double>(curves.size()));
   std::size_t longest = 0;
   for (const auto& [name, curve] : curves) longest = std::max(longest, name.size());
-  const double width = std::max(640.0, kRight + 40.0 + kCharacter * static_cast<double>(longest));
+  const double width = std::max(640.0, kPlotRight + 40.0 + kLegendCharacter * static_cast<double>(longest));
   std::string text = concat("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", width, "\" height=\"", height,
                             "\" viewBox=\"0 0 ", width, " ", height,
                             "\" font-family=\"sans-serif\" font-size=\"12\">\n<style>.grid{stroke:#ddd}</style>\n"
@@ -304,8 +305,8 @@ std::string sweep_svg(std::vector<SweepLine> lines) {
   if (curves.empty()) return text + "<text x=\"20\" y=\"30\">no plan in these results</text>\n</svg>\n";
   const auto planned = std::count_if(lines.begin(), lines.end(),
                                      [](const SweepLine& line) { return line.outcome.status == SweepStatus::Planned; });
-  text += concat("<text x=\"", kLeft, "\" y=\"18\" font-size=\"14\" font-weight=\"bold\">Iteration time of ", planned,
-                 " plans</text>\n<text x=\"", kLeft,
+  text += concat("<text x=\"", kPlotLeft, "\" y=\"18\" font-size=\"14\" font-weight=\"bold\">Iteration time of ",
+                 planned, " plans</text>\n<text x=\"", kPlotLeft,
                  "\" y=\"34\" fill=\"#444\">both axes logarithmic; the fastest where several plans meet",
                  static_cast<std::size_t>(planned) == lines.size()
                      ? ""
@@ -323,8 +324,8 @@ std::string sweep_svg(std::vector<SweepLine> lines) {
       most_devices = std::max(most_devices, devices);
     }
   }
-  const LogAxis x(least_devices, most_devices, kLeft + 20.0, kRight - 20.0);
-  const LogAxis y(least_time, most_time, kBottom - 20.0, kTop + 20.0);
+  const LogAxis x(least_devices, most_devices, kPlotLeft + 20.0, kPlotRight - 20.0);
+  const LogAxis y(least_time, most_time, kPlotBottom - 20.0, kPlotTop + 20.0);
   text += axes_text(x, y);
   std::size_t number = 0;
   for (const auto& [name, curve] : curves) text += curve_text(name, curve, number++, x, y);

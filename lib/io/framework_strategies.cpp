@@ -7,17 +7,17 @@
 
 #include "base/diagnostic.hpp"
 #include "base/text.hpp"
+#include "io/detail/limits.hpp"
 #include "io/detail/text_lines.hpp"
 #include "io/document.hpp"
 #include "io/import_hosts.hpp"
 
 namespace hpplan {
 
+using detail::kMaxCount;
 using detail::whole_number;
 
 namespace {
-
-constexpr int kMaxCount = 1 << 20;
 
 std::vector<int> counts(const Reader& list, int min, int max = kMaxCount) {
   std::vector<int> values;

@@ -20,7 +20,7 @@ using detail::whole_number;
 namespace {
 
 constexpr std::size_t kMaxHosts = 100'000;
-constexpr int kMaxDevices = 1024;
+constexpr int kMaxSlots = 1024;
 constexpr const char* kLineForm = "write one host per line: \"node1 slots=8\", with \" type=LABEL\" where types differ";
 
 /// What went wrong inside a node list, and at which byte.
@@ -177,9 +177,9 @@ class HostfileReader {
     }
     const bool counts = key == "slots" || key == "max_slots" || key == "max-slots";
     const std::optional<int> count = whole_number(value);
-    if (!counts || !count || *count < 1 || *count > kMaxDevices) {
+    if (!counts || !count || *count < 1 || *count > kMaxSlots) {
       fault(line, word.column,
-            counts ? concat(quoted_text(value), " is not a number of slots from 1 to ", kMaxDevices)
+            counts ? concat(quoted_text(value), " is not a number of slots from 1 to ", kMaxSlots)
                    : concat("unknown word ", quoted_text(word.text)));
       return false;
     }
@@ -209,7 +209,7 @@ class HostfileReader {
     const std::size_t colon = word.text.find(':');
     if (colon != std::string::npos) {
       const std::optional<int> count = whole_number(word.text.substr(colon + 1));
-      if (!count || *count < 1 || *count > kMaxDevices || host.devices != 0) {
+      if (!count || *count < 1 || *count > kMaxSlots || host.devices != 0) {
         return fault(line, word.column + static_cast<int>(colon),
                      "the slots after \":\" are no number, or stated twice");
       }
@@ -267,7 +267,7 @@ std::vector<int> expand_task_counts(const std::string& text, const std::string& 
     const bool closed = !repeat.empty() && repeat.back() == ')';
     const std::optional<int> times =
         closed ? whole_number(std::string_view(repeat).substr(0, repeat.size() - 1)) : std::nullopt;
-    if (!count || !times || *count < 1 || *times < 1 || *count > kMaxDevices ||
+    if (!count || !times || *count < 1 || *times < 1 || *count > kMaxSlots ||
         counts.size() + static_cast<std::size_t>(*times) > kMaxHosts) {
       throw InputError(Diagnostic{source, 1, cell.column, "", concat("unknown count ", quoted_text(cell.text)),
                                   "write counts such as 8(x4),4"});

@@ -4,18 +4,18 @@
 #include <string_view>
 
 #include "base/text.hpp"
+#include "io/detail/limits.hpp"
 #include "io/detail/model_builder.hpp"
 #include "io/document.hpp"
 #include "io/import_model.hpp"
 
 namespace hpplan {
 
+using detail::kMaxBlocks;
+using detail::kMaxWidth;
 using detail::LatentAttention;
 
 namespace {
-
-constexpr int kMaxWidth = 1 << 20;
-constexpr int kMaxLayers = 10'000;
 
 enum class HfType { Gpt2, Llama, Mistral, Qwen2, Qwen3, Mixtral, Qwen2Moe, Qwen3Moe, DeepSeekV2, DeepSeekV3 };
 
@@ -205,16 +205,16 @@ MlpShape read_experts(HfConfig& config) {
 std::vector<bool> expert_layers(HfConfig& config, int layers) {
   std::vector<bool> experts(static_cast<std::size_t>(layers), true);
   if (is_deepseek(config.type)) {
-    const int dense = config.given("first_k_dense_replace").count_or(0, 0, kMaxLayers);
-    const int every = config.given("moe_layer_freq").count_or(1, 1, kMaxLayers);
+    const int dense = config.given("first_k_dense_replace").count_or(0, 0, kMaxBlocks);
+    const int every = config.given("moe_layer_freq").count_or(1, 1, kMaxBlocks);
     for (int i = 0; i < layers; ++i) experts[static_cast<std::size_t>(i)] = i >= dense && i % every == 0;
   } else if (config.type != HfType::Mixtral) {
-    const int every = config.given("decoder_sparse_step").count_or(1, 1, kMaxLayers);
+    const int every = config.given("decoder_sparse_step").count_or(1, 1, kMaxBlocks);
     for (int i = 0; i < layers; ++i) experts[static_cast<std::size_t>(i)] = (i + 1) % every == 0;
     const Reader dense = config.given("mlp_only_layers");
     if (dense.exists()) {
       for (const Reader& item : dense.items()) {
-        const int layer = item.count(0, kMaxLayers);
+        const int layer = item.count(0, kMaxBlocks);
         if (layer < layers) experts[static_cast<std::size_t>(layer)] = false;
       }
     }
@@ -233,7 +233,7 @@ void read_gpt2(HfConfig& config) {
   block.name = "block";
   block.attention = AttentionShape{heads.count(1, 1 << 14), 0, 0, !config.options.unfused_attention, true, true, true};
   block.mlp = MlpShape{config.given("n_inner").count_or(4 * model.hidden, 1, kMaxWidth), false, true};
-  const int layers = config.required("n_layer", kMaxLayers);
+  const int layers = config.required("n_layer", kMaxBlocks);
   if (!config.map.document_ok()) return;
   AttentionShape& attention = *block.attention;
   attention.kv_heads = attention.heads;
@@ -251,7 +251,7 @@ void read_rotary(HfConfig& config) {
   ModelSpec& model = config.result.model;
   model.norm = NormKind::RmsNorm;
   model.hidden = config.required("hidden_size");
-  const int layers = config.required("num_hidden_layers", kMaxLayers);
+  const int layers = config.required("num_hidden_layers", kMaxBlocks);
   const bool has_experts = config.type != HfType::Llama && config.type != HfType::Mistral &&
                            config.type != HfType::Qwen2 && config.type != HfType::Qwen3;
   LayerKind dense;

@@ -2,6 +2,7 @@
 
 #include "base/text.hpp"
 #include "io/detail/argument_list.hpp"
+#include "io/detail/limits.hpp"
 #include "io/detail/model_builder.hpp"
 #include "io/detail/text_lines.hpp"
 #include "io/import_model.hpp"
@@ -9,12 +10,11 @@
 namespace hpplan {
 
 using detail::Argument;
+using detail::kMaxWidth;
 using detail::quoted_text;
 using detail::TextFaults;
 
 namespace {
-
-constexpr int kMaxWidth = 1 << 20;
 
 /// Options of a Megatron argument list by name; the last one given counts, as in Megatron.
 class MegatronArguments {

@@ -16,16 +16,10 @@ namespace {
   throw InputError(Diagnostic{"", 0, 0, option, message, hint});
 }
 
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts(1);
-  for (const char c : text) {
-    if (c == separator) {
-      parts.emplace_back();
-    } else if (c != ' ') {
-      parts.back() += c;
-    }
-  }
-  return parts;
+/// What lies between commas, without blanks.
+std::vector<std::string> list_items(std::string text) {
+  std::erase(text, ' ');
+  return split(text, ',');
 }
 
 /// The count that `text`, a part of `whole`, is; `max` 0 is no limit of ours.
@@ -167,7 +161,7 @@ void check_memory(const Job& job, const ClusterSpec& cluster, JobFaults& faults)
 
 std::vector<int> parse_count_list(const std::string& option, const std::string& text, int max) {
   std::vector<int> counts;
-  for (const std::string& part : split(text, ',')) counts.push_back(parse_count(option, part, text, max, ""));
+  for (const std::string& part : list_items(text)) counts.push_back(parse_count(option, part, text, max, ""));
   std::sort(counts.begin(), counts.end());
   if (std::adjacent_find(counts.begin(), counts.end()) != counts.end()) {
     refuse(option, concat("a number twice in \"", text, "\""), "give each number once");
@@ -196,7 +190,7 @@ CountLimit parse_count_limit(const std::string& option, const std::string& text)
 
 std::vector<std::string> parse_name_list(const std::string& option, const std::string& text) {
   std::vector<std::string> names;
-  for (const std::string& name : split(text, ',')) {
+  for (const std::string& name : list_items(text)) {
     if (name.empty()) refuse(option, concat("an empty name in \"", text, "\""), "write names with commas between");
     if (std::find(names.begin(), names.end(), name) != names.end()) {
       refuse(option, concat("\"", name, "\" twice in \"", text, "\""), "give each name once");

@@ -4,17 +4,19 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "io/detail/limits.hpp"
 #include "io/digest.hpp"
 #include "io/document.hpp"
 #include "io/file_kind.hpp"
 
 namespace hpplan {
 
+using detail::kMaxBlocks;
+using detail::kMaxWidth;
+
 namespace {
 
 // Far above any model that exists, and low enough that sizes of a whole iteration fit 64 bits.
-constexpr int kMaxBlocks = 10'000;
-constexpr int kMaxWidth = 1 << 20;
 constexpr int kMaxHeads = 1 << 14;
 constexpr int kMaxExperts = 1 << 14;
 constexpr int kMaxSequence = 1 << 24;

@@ -7,18 +7,17 @@
 #include <vector>
 
 #include "base/text.hpp"
+#include "io/detail/limits.hpp"
 
 namespace hpplan {
 
 namespace {
 
-constexpr int kMostLayers = 1 << 20;
-
 std::optional<int> index_of(const std::string& text) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool whole = error == std::errc{} && end == text.data() + text.size();
-  if (!whole || value < 0 || value > kMostLayers) return std::nullopt;
+  if (!whole || value < 0 || value > detail::kMaxCount) return std::nullopt;
   return value;
 }
 

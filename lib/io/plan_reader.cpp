@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/text.hpp"
+#include "io/detail/limits.hpp"
 #include "io/file_kind.hpp"
 #include "io/job_reader.hpp"
 #include "io/placement_rule_reader.hpp"
@@ -13,12 +14,11 @@ namespace hpplan {
 namespace {
 
 constexpr int kMostDevices = 1 << 20;
-constexpr int kMostLayers = 1 << 20;
 
 /// Longer than any plan runs, and short enough for sums of millions of such times.
-constexpr double kMaxSeconds = 1e12;
+constexpr double kMaxPlanSeconds = 1e12;
 
-Seconds seconds(const Reader& reader) { return Seconds{reader.number(0.0, kMaxSeconds)}; }
+Seconds seconds(const Reader& reader) { return Seconds{reader.number(0.0, kMaxPlanSeconds)}; }
 
 Bytes bytes(const Reader& reader) { return Bytes{reader.integer(0, std::numeric_limits<std::int64_t>::max() / 16)}; }
 
@@ -137,7 +137,7 @@ LayerRange read_range(const Reader& reader) {
   const std::vector<Reader> ends = reader.items(2);
   if (ends.size() > 2) reader.fault(concat("a list of ", ends.size(), " values, but layers are [first, last)"));
   if (ends.size() != 2) return {};
-  const LayerRange range{ends[0].count(0, kMostLayers), ends[1].count(0, kMostLayers)};
+  const LayerRange range{ends[0].count(0, detail::kMaxCount), ends[1].count(0, detail::kMaxCount)};
   if (range.last <= range.first) {
     reader.fault(concat("layers [", range.first, ", ", range.last, ") are none"),
                  "ranges are half-open: [3, 5] holds layers 3 and 4");
@@ -260,7 +260,7 @@ GradientGroup read_group(const Reader& reader) {
   group.ranks = read_counts(reader.required("ranks"), 2, 0, kMostDevices);
   group.bytes = bytes(reader.required("bytes"));
   for (const Reader& item : reader.required("blocks").items(1)) {
-    group.blocks.push_back({item.required("layer").count(0, kMostLayers), item.required("begin").number(0.0, 1.0),
+    group.blocks.push_back({item.required("layer").count(0, detail::kMaxCount), item.required("begin").number(0.0, 1.0),
                             item.required("end").number(0.0, 1.0)});
   }
   return group;

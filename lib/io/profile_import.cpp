@@ -9,8 +9,10 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "base/units.hpp"
 #include "domain/operators.hpp"
 #include "io/detail/galvatron_profile.hpp"
+#include "io/detail/limits.hpp"
 #include "io/detail/megatron_log.hpp"
 #include "io/digest.hpp"
 #include "io/document.hpp"
@@ -18,11 +20,11 @@
 
 namespace hpplan {
 
+using detail::kLeastSeconds;
+using detail::kMaxSeconds;
+
 namespace {
 
-constexpr double kLeastSeconds = 1e-12;
-constexpr double kMaxSeconds = 1e9;
-constexpr double kMilli = 1e-3;
 /// One kind stands for all interior layers; measured sets of equal layers differ by up to 14 %.
 constexpr double kInteriorTolerance = 0.2;
 /// A last interior layer this much smaller than the others is the final norm.
@@ -75,18 +77,6 @@ std::optional<int> number_in(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
   return value;
-}
-
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts{""};
-  for (const char c : text) {
-    if (c == separator) {
-      parts.emplace_back();
-    } else {
-      parts.back() += c;
-    }
-  }
-  return parts;
 }
 
 /// "" when the path has fewer folders. Level 1 is the folder of the file.

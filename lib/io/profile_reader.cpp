@@ -7,17 +7,19 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "io/detail/limits.hpp"
 #include "io/digest.hpp"
 #include "io/document.hpp"
 
 namespace hpplan {
 
+using detail::kLeastSeconds;
+using detail::kMaxCount;
+using detail::kMaxSeconds;
+
 namespace {
 
-constexpr int kMaxCount = 1 << 20;  // degrees, samples, heads
 constexpr std::int64_t kMaxBytes = std::int64_t{1} << 60;
-constexpr double kMaxSeconds = 1e9;
-constexpr double kLeastSeconds = 1e-12;  // a layer takes time; less is a gap that was filled with zero
 
 Seconds layer_time(const Reader& value) { return Seconds{value.number(kLeastSeconds, kMaxSeconds)}; }
 Seconds overhead_time(const Reader& value) { return Seconds{value.number(0.0, kMaxSeconds)}; }

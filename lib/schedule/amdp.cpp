@@ -141,7 +141,7 @@ void write_by_dispatch(Schedule& schedule, int depth, int window) {
   RingPolicy policy(schedule, depth);
   (void)dispatch(schedule, roots, policy);
   for (std::vector<Op>& program : schedule.programs) add_updates(program, 2 * window);
-  schedule.notes.push_back("orders are published for 4 and 8 stages; this one is first ready, first run");
+  schedule.notes.emplace_back("orders are published for 4 and 8 stages; this one is first ready, first run");
 }
 
 void check_amdp(const ScheduleRequest& request) {

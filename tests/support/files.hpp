@@ -9,7 +9,7 @@
 
 namespace hpplan::test {
 
-inline std::string source_path(const std::string& relative) { return std::string(HPPLAN_SOURCE_DIR) + "/" + relative; }
+inline std::string source_path(const std::string& relative) { return HPPLAN_SOURCE_DIR "/" + relative; }
 
 inline std::string file_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);

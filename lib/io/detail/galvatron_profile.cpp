@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "base/units.hpp"
 #include "io/detail/text_lines.hpp"
 #include "io/digest.hpp"
 
@@ -15,7 +16,6 @@ namespace hpplan::detail {
 
 namespace {
 
-constexpr double kMilli = 1e-3;
 constexpr double kMaxMilliseconds = 1e9;
 constexpr double kMebi = 1048576.0;
 /// Bytes that the size of a layer counts for a parameter: a fourth of weights, gradients and Adam's states (16 bytes).

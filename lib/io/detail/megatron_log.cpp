@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "base/units.hpp"
 #include "domain/operators.hpp"
 #include "io/detail/text_lines.hpp"
 #include "io/digest.hpp"
@@ -14,7 +15,6 @@ namespace hpplan::detail {
 
 namespace {
 
-constexpr double kMilli = 1e-3;
 constexpr const char* kTimerTitle = "time across ranks (ms):";
 
 struct Stated {
