@@ -1,12 +1,13 @@
 #!/bin/bash
 # An installed hpplan works from its new place, and a program of its own builds on it with find_package(hpplan).
-#   install_test.sh CMAKE BUILD_DIR CXX SANITIZERS
+#   install_test.sh CMAKE BUILD_DIR CXX GENERATOR SANITIZERS
 set -u
 cmake=$1
 build=$2
 cxx=$3
-if [ -n "$4" ]; then
-  echo "skipped: a program that builds on hpplan does not have its sanitizers ($4)"
+generator=$4
+if [ -n "$5" ]; then
+  echo "skipped: a program that builds on hpplan does not have its sanitizers ($5)"
   exit 77
 fi
 fail() { echo "failed: $1"; exit 1; }
@@ -34,7 +35,7 @@ rm -r "$prefix/share/hpplan/configs/models"
 ! "$prefix/bin/hpplan" show --model gpt3-350m >/dev/null 2>&1 || fail "found files of another place"
 
 cp -r "$prefix/share/doc/hpplan/example" example
-"$cmake" -S example -B example/build -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_BUILD_TYPE=Debug \
+"$cmake" -S example -B example/build -G "$generator" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_BUILD_TYPE=Debug \
   -DCMAKE_CXX_FLAGS="-Wall -Wextra -Werror" >configure.log 2>&1 || { cat configure.log; fail "configure the example"; }
 "$cmake" --build example/build >build.log 2>&1 || { cat build.log; fail "build the example"; }
 example/build/plan_on_the_spot >out || fail "run the example"

@@ -231,7 +231,7 @@ TEST_CASE("A19: a node of seven devices is a pipeline of seven stages", "[cases]
   CHECK(problem_of(spec).costs.degrees(0) == std::vector<int>{1, 2, 4});
 }
 
-TEST_CASE("A26: blocks by speed, limited by memory; the order of the stages matters", "[cases]") {
+TEST_CASE("A26: blocks by speed, limited by memory, and the order of the stages matters", "[cases]") {
   ProblemSpec spec = one_pipeline(12, 1, 8);
   spec.groups.resize(2);
   spec.groups[0].name = "fast";

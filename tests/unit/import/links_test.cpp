@@ -126,7 +126,9 @@ TEST_CASE("a topology that spaces took the place of tabs in is refused", "[impor
   CHECK_FALSE(looks_like_topology(spaces));
   CHECK_THROWS_AS(read_topology(spaces, "topo.txt"), InputError);
   std::string unknown = kTopology;
-  unknown.replace(unknown.find("NV4"), 3, "ABC");
+  const std::size_t link = unknown.find("NV4");
+  REQUIRE(link != std::string::npos);
+  unknown.replace(link, 3, "ABC");
   CHECK_THROWS_AS(read_topology(unknown, "topo.txt"), InputError);
 }
 

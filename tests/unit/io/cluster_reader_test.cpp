@@ -99,7 +99,7 @@ TEST_CASE("stated links between groups replace the slower side's figure", "[io][
             .find("a link is between two node groups") != std::string::npos);
 }
 
-TEST_CASE("a lone device needs no links; every other cluster states those it uses", "[io][cluster]") {
+TEST_CASE("a lone device needs no links, and every other cluster states those it uses", "[io][cluster]") {
   const std::string one = kTypes + "node_groups:\n  - {name: a, device: x, nodes: 1, devices_per_node: ";
   CHECK(parse_cluster(one + "1}\n", "c").device_count() == 1);
   CHECK(error_of(one + "2}\n") == "c.yaml:5:5: error: node_groups[0].intra_node: missing key");

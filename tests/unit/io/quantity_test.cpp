@@ -18,7 +18,7 @@ QuantityFault fault_of(const char* text) {
 
 }  // namespace
 
-TEST_CASE("sizes are whole bytes; GB is 10^9 and GiB is 2^30", "[io][quantity]") {
+TEST_CASE("sizes are whole bytes, GB is 10^9 and GiB is 2^30", "[io][quantity]") {
   CHECK(value_of<Bytes>("64 GB") == Bytes{64'000'000'000LL});
   CHECK(value_of<Bytes>("60 GiB") == Bytes{60LL << 30});
   CHECK(value_of<Bytes>("64GB") == Bytes{64'000'000'000LL});

@@ -66,7 +66,7 @@ TEST_CASE("a limit between two groups counts per node", "[link]") {
   CHECK(GBps(stage_link(problem, at(problem, 0, 0, 0, 4), at(problem, 1, 0, 0, 8))) == Approx(2.0));
 }
 
-TEST_CASE("A18: halving the outer link doubles an outer transfer; the inner link does not matter to it", "[link]") {
+TEST_CASE("A18: halving the outer link doubles an outer transfer, and the inner link does not matter to it", "[link]") {
   const auto time = [](const Problem& problem) {
     return transfer_time(Bytes{1'000'000'000}, stage_link(problem, at(problem, 0, 0, 0, 8), at(problem, 0, 1, 0, 8)));
   };

@@ -281,7 +281,7 @@ TEST_CASE("AMDP: makespans and peaks of the published orders", "[schedule][async
   CHECK(result.peak_in_flight == (c.stages == 4 ? Peaks{3, 4, 4, 3} : Peaks{7, 8, 8, 7, 7, 8, 8, 7}));
 }
 
-TEST_CASE("AMDP: T = C (d(F+Bf) + Bf-F) + F+Bf for F <= Bf <= 2F; beyond, 3F idle per cycle", "[schedule][async]") {
+TEST_CASE("AMDP: T = C (d(F+Bf) + Bf-F) + F+Bf for F <= Bf <= 2F, and beyond 3F idle per cycle", "[schedule][async]") {
   const int depth = GENERATE(4, 8);
   const int cycles = GENERATE(1, 3, 7);
   const double backward = GENERATE(1.0, 1.5, 2.0);
