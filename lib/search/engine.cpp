@@ -112,11 +112,46 @@ void improve_by_columns(SearchTables& tables, const SearchOptions& options, Know
   for (const Realised& realised : result.found) keep_plan(problem, space, options, realised, known);
 }
 
+void add_counts(const SearchReport& more, SearchReport& report) {
+  report.branches += more.branches;
+  report.tables += more.tables;
+  report.tables_reused += more.tables_reused;
+  report.transitions += more.transitions;
+  report.candidates += more.candidates;
+  report.skipped += more.skipped;
+  report.improvements += more.improvements;
+  report.trials += more.trials;
+  report.trial_work += more.trial_work;
+  report.timings += more.timings;
+  report.looks += more.looks;
+  report.work += more.work;
+  report.busiest += more.busiest;
+  report.tied += more.tied;
+}
+
+/// Good plans of the pipelines that the job asks for, out of good plans of fewer.
+void take_twins(WholeSpace& whole, const SearchOptions& options, Knowledge& known) {
+  Problem fewer = whole.tables.problem();
+  const int least = fewer.job.constraints.pipelines.min;
+  if (least < 2) return;
+  fewer.job.constraints.pipelines = {(least + 1) / 2, least - 1};
+  WholeSpace other(fewer, options);
+  if (other.space.ports.empty()) return;
+  other.tables.stop_when(options.stop);
+  Knowledge found;
+  start_simple(other.tables, options, found);
+  if (!found.stopped && !found.plans.empty()) climb_from_best(other.tables, options, found);
+  known.stopped = found.stopped;
+  add_counts(found.report, known.report);
+  if (!known.stopped) start_from_twins(whole.tables, options, found, known);
+}
+
 /// Branch and bound over the spaces, then by prices where that leaves a gap.
 void search_branches(WholeSpace& whole, const SearchOptions& options, Knowledge& known) {
   const Problem& problem = whole.tables.problem();
   if (whole.space.ports.empty()) return;
   known.starts.clear();  // of a search before: it left out less
+  known.twins.clear();
   known.simple.clear();
   std::vector<Space> spaces = spaces_to_search(problem);
   if (options.order_search) {
@@ -136,6 +171,7 @@ void search_branches(WholeSpace& whole, const SearchOptions& options, Knowledge&
   const auto gap_is_wide = [&] {
     return !known.stopped && known.time < kInfinity && known.bound * (1.0 + enough) < known.time;
   };
+  if (gap_is_wide()) take_twins(whole, options, known);
   if (gap_is_wide()) climb_from_best(whole.tables, options, known);
   if (gap_is_wide()) improve_by_columns(whole.tables, options, known);
   if (gap_is_wide()) improve_places_of_best(whole.tables, options, known);
@@ -210,23 +246,6 @@ void find_best(WholeSpace& whole, const SearchOptions& options, Knowledge& known
   known.report.work = counted_work(known.report);
   const WorkShare& share = whole.rows.share();
   known.report.busiest = known.report.work - (share.total() - share.busiest() - spared);
-}
-
-void add_counts(const SearchReport& more, SearchReport& report) {
-  report.branches += more.branches;
-  report.tables += more.tables;
-  report.tables_reused += more.tables_reused;
-  report.transitions += more.transitions;
-  report.candidates += more.candidates;
-  report.skipped += more.skipped;
-  report.improvements += more.improvements;
-  report.trials += more.trials;
-  report.trial_work += more.trial_work;
-  report.timings += more.timings;
-  report.looks += more.looks;
-  report.work += more.work;
-  report.busiest += more.busiest;
-  report.tied += more.tied;
 }
 
 /// Further searches, each without the shapes of the plans before it.

@@ -1,6 +1,7 @@
 #include "search/good_plans.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "base/for_each_index.hpp"
@@ -39,9 +40,9 @@ constexpr double kNearOrder = 1.005;
 /// Moves of a layer that may be priced to make the plan even.
 constexpr int kEvenTries = 300;
 
-/// The best plans of each number of pipelines that are worth changing, the fastest first.
+/// Plans that are worth changing, the fastest first.
 std::vector<Realised> plans_to_climb(const Knowledge& known) {
-  std::vector<Realised> all;
+  std::vector<Realised> all = known.twins;
   for (const auto& [pipelines, start] : known.starts) all.push_back(start);
   std::stable_sort(all.begin(), all.end(), [](const Realised& a, const Realised& b) { return a.time < b.time; });
   std::vector<Realised> starts;
@@ -52,6 +53,24 @@ std::vector<Realised> plans_to_climb(const Knowledge& known) {
     starts.push_back(std::move(start));
   }
   return starts;
+}
+
+/// Keeps a plan that may be changed, if it is the best of its number of pipelines.
+void keep_start(const Realised& plan, Knowledge& known) {
+  Realised& start = known.starts[plan.pipelines.size()];
+  if (plan.time < start.time) start = plan;
+}
+
+/// Gives a pipeline the first half of every stage's nodes, or its own half of one node; returns the places of its twin.
+std::vector<std::vector<int>> cut_places(std::vector<std::vector<int>>& stages) {
+  std::vector<std::vector<int>> twin = stages;
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    if (stages[s].size() < 2) continue;
+    const auto half = static_cast<std::ptrdiff_t>(stages[s].size() / 2);
+    stages[s].erase(stages[s].begin() + half, stages[s].end());
+    twin[s].erase(twin[s].begin(), twin[s].begin() + half);
+  }
+  return twin;
 }
 
 /// Changes a plan while that makes it faster, and walks on from there if that comes near the best.
@@ -81,8 +100,32 @@ void start_simple(SearchTables& tables, const SearchOptions& options, Knowledge&
       const Realised realised = realise(tables, simple.pipelines, limit, kPlacementsTried);
       if (realised.time == kInfinity) continue;
       keep_plan(tables.problem(), tables.space(), options, realised, known);
-      Realised& start = known.starts[simple.pipelines.size()];
-      if (realised.time < start.time) start = realised;
+      keep_start(realised, known);
+    }
+  } catch (const SearchStopped&) {
+    known.stopped = true;
+  }
+}
+
+void start_from_twins(SearchTables& tables, const SearchOptions& options, const Knowledge& fewer, Knowledge& known) {
+  const auto least = static_cast<std::size_t>(tables.problem().job.constraints.pipelines.min);
+  try {
+    for (const auto& [count, whole] : fewer.starts) {
+      std::vector<Candidate> pipelines = whole.pipelines;
+      Placement places = whole.placement;
+      for (std::size_t i = 0; i < pipelines.size() && pipelines.size() < least; ++i) {
+        const std::optional<Candidate> twin = twin_of(tables, pipelines[i]);
+        if (!twin) continue;
+        pipelines[i] = *twin;
+        pipelines.push_back(*twin);
+        places.push_back(cut_places(places[i]));
+      }
+      if (pipelines.size() < least) continue;
+      ++known.report.candidates;
+      const Realised realised = realise(tables, std::move(pipelines), kInfinity, kPlacementsTried, std::move(places));
+      if (realised.time == kInfinity) continue;
+      keep_plan(tables.problem(), tables.space(), options, realised, known);
+      known.twins.push_back(realised);
     }
   } catch (const SearchStopped&) {
     known.stopped = true;
@@ -92,7 +135,9 @@ void start_simple(SearchTables& tables, const SearchOptions& options, Knowledge&
 void climb_from_best(SearchTables& tables, const SearchOptions& options, Knowledge& known) {
   try {
     const Realised best = best_known(tables, known);
-    if (best.time < kInfinity) known.starts[best.pipelines.size()] = best;
+    const bool is_twin = std::any_of(known.twins.begin(), known.twins.end(),
+                                     [&](const Realised& twin) { return twin.time <= best_limit(known); });
+    if (best.time < kInfinity && !is_twin) known.starts[best.pipelines.size()] = best;
     const std::vector<Realised> starts = plans_to_climb(known);
     std::vector<SearchTables> forks = tables.fork(kClimbsAtOnce);
     std::int64_t work = 0;
@@ -104,6 +149,7 @@ void climb_from_best(SearchTables& tables, const SearchOptions& options, Knowled
       for (std::size_t i = 0; i < found.size(); ++i) {
         for (const Improved& improved : found[i]) {
           keep_improved(tables, options, improved, known);
+          keep_start(improved.plan, known);
           parts[i] += improved.work;
         }
         work += parts[i];
@@ -113,7 +159,9 @@ void climb_from_best(SearchTables& tables, const SearchOptions& options, Knowled
     }
     const Realised start = best_known(tables, known);
     if (start.time == kInfinity) return;
-    keep_improved(tables, options, anneal(tables, start, kAnnealWork, AnnealMoves::All), known);
+    const Improved walked = anneal(tables, start, kAnnealWork, AnnealMoves::All);
+    keep_improved(tables, options, walked, known);
+    keep_start(walked.plan, known);
   } catch (const SearchStopped&) {
     known.stopped = true;
   }

@@ -10,6 +10,10 @@ namespace hpplan {
 /// Scores plans of simple shape: incumbents for everything that follows (OSO).
 void start_simple(SearchTables& tables, const SearchOptions& options, Knowledge& known);
 
+/// Scores plans of `fewer` pipelines than the job asks for, some of them cut into twins (twin_of) until it allows their
+/// number: where equal changes to equal pipelines are what helps, they are found as one change to one pipeline.
+void start_from_twins(SearchTables& tables, const SearchOptions& options, const Knowledge& fewer, Knowledge& known);
+
 /// Changes the best plans of each number of pipelines side by side, and walks on from the best of all.
 void climb_from_best(SearchTables& tables, const SearchOptions& options, Knowledge& known);
 

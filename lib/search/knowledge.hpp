@@ -23,7 +23,8 @@ struct Knowledge {
   double bound = 0.0;                          // proved over the space searched last
   bool stopped = false;
   PlanShapes excluded;                     // plans of these shapes do not count
-  std::map<std::size_t, Realised> starts;  // good plans of simple shape, by number of pipelines
+  std::map<std::size_t, Realised> starts;  // good plans that may be changed, by number of pipelines
+  std::vector<Realised> twins;             // the same, of twins
   std::set<Candidate> simple;              // pipelines of plans of simple shape
 };
 

@@ -181,7 +181,6 @@ TEST_CASE("hetu carries pipelines of different depth", "[export][property]") {
   for (unsigned seed = 0; seed < kRounds; ++seed) {
     CAPTURE(seed);
     Case c(seed, {1 + static_cast<int>(seed % 4), false, false, false, true, true, true});
-    int pipelines = 0;
     std::vector<std::vector<int>> layers;
     std::vector<int> micro_batches;
     for (PipelinePlan& pipeline : c.plan.pipelines) {
@@ -189,7 +188,6 @@ TEST_CASE("hetu carries pipelines of different depth", "[export][property]") {
         stage.data_parallel = 1;
         stage.devices.resize(static_cast<std::size_t>(stage.tensor_parallel));
       }
-      ++pipelines;
       layers.push_back(block_counts(pipeline, c.model));
       micro_batches.push_back(pipeline.micro_batches);
     }
