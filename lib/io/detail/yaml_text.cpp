@@ -90,6 +90,7 @@ class YamlEvents : public YAML::EventHandler {
   }
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
+    last_scalar_ = place(mark);
     if (take_key(mark, value)) return;
     const bool is_plain = tag == "?" || tag.empty();
     if (!is_plain && tag != "!" && tag != "tag:yaml.org,2002:str") refuse_tag(mark, tag);
@@ -120,6 +121,7 @@ class YamlEvents : public YAML::EventHandler {
 
   /// Where the last event was: for faults of the tree builder, which knows no places.
   [[nodiscard]] Place at() const { return at_; }
+  [[nodiscard]] Place last_scalar() const { return last_scalar_; }
 
  private:
   static Place place(const YAML::Mark& mark) { return {std::max(0, mark.line) + 1, std::max(0, mark.column) + 1}; }
@@ -183,6 +185,7 @@ class YamlEvents : public YAML::EventHandler {
   DocumentState& state_;
   Place at_;
   Place key_place_;
+  Place last_scalar_;
   std::map<YAML::anchor_t, DocumentNode> anchors_;
   std::size_t kept_nodes_ = 0;
   std::vector<YAML::anchor_t> open_anchors_;
@@ -202,6 +205,28 @@ void refuse_tab_indentation(const DocumentState& state) {
                                   "indent with spaces"});
     }
   }
+}
+
+/// yaml-cpp takes the end of the file for the end of a quoted text, if there is a line break before.
+///   start   of the last scalar
+void refuse_open_quote(const DocumentState& state, Place start) {
+  const std::string& text = state.text;
+  std::size_t at = 0;
+  for (int line = 1; line < start.line && at != std::string::npos; ++line) at = text.find('\n', at) + 1;
+  at += static_cast<std::size_t>(start.column - 1);
+  if (at >= text.size()) return;
+  const char quote = text[at];
+  if (quote != '"' && quote != '\'') return;
+  while (++at < text.size()) {
+    const bool is_escape = quote == '"' ? text[at] == '\\' : text.compare(at, 2, "''") == 0;
+    if (is_escape) {
+      ++at;
+    } else if (text[at] == quote) {
+      return;
+    }
+  }
+  throw InputError(Diagnostic{state.file, start.line, start.column, "", "a quote that is not closed",
+                              concat("end the text with ", quote)});
 }
 
 class NoEvents : public YAML::EventHandler {
@@ -247,6 +272,7 @@ void parse_yaml(DocumentState& state) {
   };
   try {
     parse_one_document(state, builder, events);
+    refuse_open_quote(state, events.last_scalar());
   } catch (const YAML::Exception& error) {
     refuse({std::max(0, error.mark.line) + 1, std::max(0, error.mark.column) + 1}, error.msg);
   } catch (const InputError& error) {

@@ -139,6 +139,24 @@ TEST_CASE("types do not mix", "[io][document]") {
   CHECK(fault("{}", size) == "f:1:4: error: a: found a map, needed a size such as \"64 GB\"");
 }
 
+TEST_CASE("a quote that the end of the file leaves open is a fault, and no other", "[io][document]") {
+  const std::string fault = "f:2:4: error: a quote that is not closed";
+  for (const std::string end : {"", "\n", "\n\n"}) {
+    CAPTURE(end);
+    if (!end.empty()) {
+      CHECK(syntax_fault("a: 1\nb: \"x" + end) == fault);
+      CHECK(syntax_fault("a: 1\nb: 'it''s" + end) == fault);
+      CHECK(syntax_fault("a: 1\nb: \"x\\\"" + end) == fault);
+    }
+    CHECK(syntax_fault("a: 1\nb: \"x\\\"\"" + end).empty());
+    CHECK(syntax_fault("a: 1\nb: 'it''s'" + end).empty());
+    CHECK(syntax_fault("a: 'x\n  y'" + end).empty());
+    CHECK(syntax_fault("a: it's \"so\" # it's" + end).empty());
+    CHECK(syntax_fault("a: |\n  \"x" + end).empty());
+    CHECK(syntax_fault("'a': \"\"" + end).empty());
+  }
+}
+
 TEST_CASE("empty files and broken syntax are positioned faults", "[io][document]") {
   CHECK(syntax_fault("") == "f:1:1: error: the file is empty");
   CHECK(syntax_fault("# only\n# comments\n") == "f:1:1: error: the file is empty");
