@@ -22,6 +22,7 @@ constexpr std::size_t kWave = 16;
 /// Cells priced together by a DP each, as long as that takes no more than a part of the work that is left.
 constexpr std::size_t kDue = 16;
 constexpr double kDueShare = 8.0;
+constexpr std::int64_t kMostShares = 2;
 constexpr int kPasses = 24;
 /// What it costs to make a sheet sharper, in times of what it cost.
 constexpr double kSharpening = 24.0;
@@ -348,13 +349,17 @@ void ColumnSearch::make_sheets(Pass& pass, const Wave& wave) {
   count(parts);
 }
 
-/// The cheapest pipeline of each cell, if it is worth more than `floor`.
-std::vector<Pricer::Priced> ColumnSearch::price_cells(const Pass& pass, const std::vector<Cell>& cells, double floor) {
+/// The cheapest pipeline of each cell, if it is worth more than `floor`. Each DP is given up after a few times its
+/// share of the work that is left: what DPs cost so far says little about the first ones at another time.
+std::vector<Pricer::Priced> ColumnSearch::price_cells(const Pass& pass, const std::vector<Cell>& cells, double floor,
+                                                      std::int64_t work_left) {
   std::vector<Pricer::Priced> results(cells.size());
+  const auto count = static_cast<std::int64_t>(std::max<std::size_t>(1, cells.size()));
+  const std::int64_t most_work = std::min(work_left, kMostShares * work_left / count);
   for_each_index(cells.size(), threads_, [&](std::size_t i) {
     const Cell& cell = cells[i];
     const double budget = samples_of(cell, cell.last) / floor;
-    results[i] = pricers_[cell.size].cheapest(pass.sheets.at(key_of(cell)).sheet, cell.stages, budget);
+    results[i] = pricers_[cell.size].cheapest(pass.sheets.at(key_of(cell)).sheet, cell.stages, budget, most_work);
   });
   std::vector<std::int64_t> parts;
   for (const Pricer::Priced& result : results) {
@@ -386,7 +391,9 @@ std::optional<double> ColumnSearch::price_all(double target, const Prices& price
     for (const Cell& cell : wave.wide) split(pass, cell);
 
     std::vector<Pricer::Priced> results =
-        price_cells(pass, wave.due, depth == Depth::Sharp ? std::max(ratio, best) : ratio);
+        price_cells(pass, wave.due, depth == Depth::Sharp ? std::max(ratio, best) : ratio, most_work - work());
+    if (std::any_of(results.begin(), results.end(), [](const Pricer::Priced& result) { return result.cut; }))
+      return std::nullopt;
     for (std::size_t i = 0; i < results.size(); ++i) {
       Cell& cell = wave.due[i];
       if (results[i].price == kInfinity) continue;

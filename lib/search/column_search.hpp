@@ -120,7 +120,8 @@ class ColumnSearch {
   void make_sheets(Pass& pass, const Wave& wave);
   [[nodiscard]] bool worth_sharpening(const Pass& pass, const Cell& cell, bool coarse) const;
   [[nodiscard]] Wave next_wave(Pass& pass, double sharp, std::int64_t work_left) const;
-  [[nodiscard]] std::vector<Pricer::Priced> price_cells(const Pass& pass, const std::vector<Cell>& cells, double floor);
+  [[nodiscard]] std::vector<Pricer::Priced> price_cells(const Pass& pass, const std::vector<Cell>& cells, double floor,
+                                                        std::int64_t work_left);
   void keep(Pass& pass, const Cell& cell) const;
   void split(Pass& pass, const Cell& cell) const;
   [[nodiscard]] double worth_of(const Cell& cell) const;

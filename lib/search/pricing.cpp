@@ -27,9 +27,9 @@ Pricer::Pricer(const StageMenu& menu, int min_stages, int max_stages)
 /// (price, S, largest window excess over lambda).
 class Pricer::Table {
  public:
-  Table(const StageMenu& menu, const PriceSheet& sheet, int p, double budget)
+  Table(const StageMenu& menu, const PriceSheet& sheet, int p, double budget, std::int64_t most_work)
       : menu_(menu), sheet_(sheet), p_(p), m_(sheet.micro_batches()), budget_(budget * (1.0 + kPriceRound)),
-        layers_(menu.layers()), ports_(static_cast<int>(menu.ports().size())),
+        most_work_(most_work), layers_(menu.layers()), ports_(static_cast<int>(menu.ports().size())),
         limit_(sheet.limit() * (1.0 + kPriceRound)) {
     least_sums_.assign(static_cast<std::size_t>(p_) + 1, 0.0);
     prefixes_ = least_before(0.0, [&](int depth) -> const std::vector<double>& { return sheet_.stage_price(depth); });
@@ -46,8 +46,13 @@ class Pricer::Table {
       if (tighter > rate * (1.0 - 2e-4) && round > 0) break;
       rate = tighter;
       fill(rate);
-      const Point* best = cheapest();
       priced.work = work_;
+      if (work_ > most_work_) {
+        priced.price = std::max(round > 0 ? priced.price : 0.0, sheet_.least(p_));
+        priced.cut = true;
+        return priced;
+      }
+      const Point* best = cheapest();
       if (best == nullptr) {
         priced.price = kInfinity;
         return priced;
@@ -159,7 +164,7 @@ class Pricer::Table {
         }
       }
     }
-    for (int k = 2; k <= p_; ++k) prepend(k, rate);
+    for (int k = 2; k <= p_ && work_ <= most_work_; ++k) prepend(k, rate);
   }
 
   [[nodiscard]] double cheapest_rest(int k, int layer) {
@@ -180,6 +185,7 @@ class Pricer::Table {
     for (int next_layer = p_ - k + 1; next_layer <= layers_ - k + 1; ++next_layer) {
       const double rest = cheapest_rest(k - 1, next_layer);
       if (rest == kInfinity) continue;
+      if (work_ > most_work_) return;
       for (int layer = std::max(first_layer, next_layer - reach); layer <= std::min(last_layer, next_layer - 1);
            ++layer) {
         const double before = prefix(layer, k);
@@ -337,6 +343,7 @@ class Pricer::Table {
   int p_;
   int m_;
   double budget_;
+  std::int64_t most_work_;
   int layers_;
   int ports_;
   double limit_;
@@ -353,8 +360,8 @@ class Pricer::Table {
   std::int64_t work_ = 0;
 };
 
-Pricer::Priced Pricer::cheapest(const PriceSheet& sheet, int p, double budget) const {
-  return Table(*menu_, sheet, p, budget).run();
+Pricer::Priced Pricer::cheapest(const PriceSheet& sheet, int p, double budget, std::int64_t most_work) const {
+  return Table(*menu_, sheet, p, budget, most_work).run();
 }
 
 }  // namespace hpplan

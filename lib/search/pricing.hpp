@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "search/price_sheet.hpp"
@@ -34,9 +35,12 @@ class Pricer {
     double price = kInfinity;  // no pipeline of p stages is cheaper; infinity: none within the budget
     Candidate candidate;       // the relaxed pipeline of this price
     std::int64_t work = 0;     // transitions
+    bool cut = false;          // given up: the price is still a bound, but no pipeline is known for it
   };
-  /// The cheapest relaxed pipeline of exactly p stages among those that cost at most `budget`.
-  [[nodiscard]] Priced cheapest(const PriceSheet& sheet, int p, double budget) const;
+  /// The cheapest relaxed pipeline of exactly p stages among those that cost at most `budget`; given up after
+  /// `most_work` transitions.
+  [[nodiscard]] Priced cheapest(const PriceSheet& sheet, int p, double budget,
+                                std::int64_t most_work = std::numeric_limits<std::int64_t>::max()) const;
 
  private:
   class Table;

@@ -95,6 +95,7 @@ TEST_CASE("the packing program's prices prove its value", "[search]") {
 TEST_CASE("no pipeline is cheaper than its price bound", "[search][property]") {
   int compared = 0;
   int sharper = 0;
+  int given_up = 0;
   for (std::uint64_t seed = 1; seed <= 250; ++seed) {
     const Inputs inputs = random_inputs(seed, {8, 2, 6, 64});
     Pieces pieces(inputs);
@@ -125,14 +126,20 @@ TEST_CASE("no pipeline is cheaper than its price bound", "[search][property]") {
         REQUIRE(sheet.stages() >= p);
         sharper += sheet.least(p) > plain * 1.01 ? 1 : 0;
         CHECK(sheet.least(p) <= price * (1.0 + 1e-9));
-        const double priced = pricer.cheapest(sheet, p, price).price;
+        const Pricer::Priced whole = pricer.cheapest(sheet, p, price);
+        const double priced = whole.price;
         CHECK(priced <= price * (1.0 + 1e-9));
         CHECK(priced >= sheet.least(p) * (1.0 - 1e-9));
+        CHECK_FALSE(whole.cut);
+        const Pricer::Priced hasty = pricer.cheapest(sheet, p, price, whole.work / 2);
+        CHECK(hasty.price <= price * (1.0 + 1e-9));
+        given_up += hasty.cut ? 1 : 0;
       }
     }
   }
   CHECK(compared > 500);
   CHECK(sharper > 100);
+  CHECK(given_up > 100);
 }
 
 TEST_CASE("prices never prove a bound above the optimum, and find no plan below it", "[search][property]") {
