@@ -22,6 +22,7 @@ constexpr std::size_t kWave = 16;
 /// Cells priced together by a DP each, as long as that takes no more than a part of the work that is left.
 constexpr std::size_t kDue = 16;
 constexpr double kDueShare = 8.0;
+/// What one of them may take, in times of its share of that work.
 constexpr std::int64_t kMostShares = 2;
 constexpr int kPasses = 24;
 /// What it costs to make a sheet sharper, in times of what it cost.

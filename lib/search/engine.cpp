@@ -143,6 +143,7 @@ void take_twins(WholeSpace& whole, const SearchOptions& options, Knowledge& know
   if (!found.stopped && !found.plans.empty()) climb_from_best(other.tables, options, found);
   known.stopped = found.stopped;
   add_counts(found.report, known.report);
+  whole.rows.share().add(other.rows.share());
   if (!known.stopped) start_from_twins(whole.tables, options, found, known);
 }
 

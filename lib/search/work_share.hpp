@@ -13,6 +13,11 @@ class WorkShare {
 
   /// One loop over these parts, in this order.
   void add(std::span<const std::int64_t> parts);
+  /// The loops of another search that ran before or after.
+  void add(const WorkShare& other) {
+    total_ += other.total_;
+    busiest_ += other.busiest_;
+  }
 
   /// Work of all loops.
   [[nodiscard]] std::int64_t total() const { return total_; }

@@ -14,6 +14,12 @@ TEST_CASE("the busiest thread of a loop is the one that ends last when each take
   CHECK(two.busiest() == 8);
   CHECK(two.total() == 12);
 
+  WorkShare before(2);
+  before.add(std::vector<std::int64_t>{2, 5});
+  two.add(before);
+  CHECK(two.busiest() == 13);
+  CHECK(two.total() == 19);
+
   WorkShare one(1);
   one.add(std::vector<std::int64_t>{3, 1, 1, 1});
   CHECK(one.busiest() == one.total());
