@@ -144,11 +144,10 @@ std::string alternatives_text(const SearchResult& result) {
     std::size_t stages = 0;
     for (const PipelinePlan& pipeline : plans[k].pipelines) stages += pipeline.stages.size();
     const double gap = plans[k].gap();
-    const std::string proof =
-        gap <= 1e-9 ? "proved" : concat("no other is more than ", fixed(gap * 100.0, 2), " % faster");
+    const std::string proof = gap <= 1e-9 ? "proved" : concat("no other is more than ", percent(gap, 2), " faster");
     out += concat("  next best ", k + 1, ": ", pretty(plans[k].iteration_time), " (+",
-                  fixed((plans[k].iteration_time / plans[0].iteration_time - 1.0) * 100.0, 2), " %), ",
-                  plans[k].pipelines.size(), plans[k].pipelines.size() == 1 ? " pipeline, " : " pipelines, ", stages,
+                  percent(plans[k].iteration_time / plans[0].iteration_time - 1.0, 2), "), ", plans[k].pipelines.size(),
+                  plans[k].pipelines.size() == 1 ? " pipeline, " : " pipelines, ", stages,
                   stages == 1 ? " stage, " : " stages, ", proof, "\n");
   }
   if (result.report.exhausted) out += "  there is no other plan\n";

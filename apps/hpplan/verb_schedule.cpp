@@ -219,9 +219,8 @@ ExitCode run_schedule(const AppContext& context, const ScheduleOptions& options)
   }
   if (options.trace == "-" || options.svg == "-") return ExitCode::Done;  // the picture is the result
   if (options.micro_batches < options.stages) {
-    print_note(context,
-               concat("note: ", options.micro_batches, " micro-batches for ", options.stages,
-                      " stages: the stages are idle for ", fixed(simulation.idle_share * 100.0, 1), " % of the time"));
+    print_note(context, concat("note: ", options.micro_batches, " micro-batches for ", options.stages,
+                               " stages: the stages are idle for ", percent(simulation.idle_share), " of the time"));
   }
   std::cout << (options.json ? schedule_json(schedule, simulation) : schedule_text(schedule, simulation));
   return ExitCode::Done;

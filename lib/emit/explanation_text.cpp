@@ -18,7 +18,7 @@ std::string left_aligned(std::string text, std::size_t width) {
 /// "3.1 % slower", "0.4 % faster", "no difference".
 std::string difference(double change) {
   if (change > -5e-5 && change < 5e-5) return "no difference";
-  return concat(fixed(std::abs(change) * 100.0, 2), change > 0.0 ? " % slower" : " % faster");
+  return concat(percent(std::abs(change), 2), change > 0.0 ? " slower" : " faster");
 }
 
 double change_of(const PlanFile& file, const Alternative& alternative) {
@@ -28,8 +28,7 @@ double change_of(const PlanFile& file, const Alternative& alternative) {
 std::string certainty(const Alternative& alternative) {
   const double gap = *alternative.time / alternative.lower_bound - 1.0;
   if (gap < 5e-5) return "proved optimal";
-  return concat("at most ", fixed(gap * 100.0, 1), " % above its optimum",
-                alternative.ended_early ? ", ended early" : "");
+  return concat("at most ", percent(gap), " above its optimum", alternative.ended_early ? ", ended early" : "");
 }
 
 std::string stage_name(int pipeline, int stage) { return concat(pipeline, ".", stage); }

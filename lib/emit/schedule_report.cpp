@@ -141,7 +141,7 @@ std::string schedule_text(const Schedule& schedule, const Simulation& simulation
   }
   if (schedule.lower_bound > Seconds{}) {
     out << "\n  lower bound  " << plain(schedule.lower_bound.value(), 7) << ", at most "
-        << fixed(100.0 * (simulation.makespan / schedule.lower_bound - 1.0), 2) << " % above\n";
+        << percent(simulation.makespan / schedule.lower_bound - 1.0, 2) << " above\n";
     for (std::size_t s = 0; s < schedule.stages.size(); ++s) {
       const PlacedStage& stage = schedule.stages[s];
       out << "  stage " << s << ": layers " << stage.layers.first << " to " << stage.layers.last - 1 << " on device "

@@ -295,8 +295,8 @@ LinkFit read_nccl_tests(const std::string& text, const std::string& file, const 
                                 "measure up to larger sizes, such as -e 1G"});
   }
   fit.ranks = run.ranks;
-  fit.notes.push_back(concat("fitted to ", fit.samples, " sizes over ", fit.ranks, " ranks, largest error ",
-                             fixed(100.0 * fit.worst_error, 1), " %"));
+  fit.notes.push_back(
+      concat("fitted to ", fit.samples, " sizes over ", fit.ranks, " ranks, largest error ", percent(fit.worst_error)));
   return fit;
 }
 
