@@ -23,16 +23,17 @@ PriceSheet::PriceSheet(const StageMenu& menu, int min_stages, int max_stages, in
   for (const Port& port : menu.ports()) {
     port_price_.push_back(prices.device[static_cast<std::size_t>(port.group)] * port.devices);
   }
-  std::vector<int> ports(port_price_.size());  // ascending in price: the first that fits is the cheapest
+  std::vector<int> ports(port_price_.size());
   std::iota(ports.begin(), ports.end(), 0);
   std::stable_sort(ports.begin(), ports.end(), [&](int a, int b) { return port_price(a) < port_price(b); });
+  std::vector<std::size_t> cheapest(static_cast<std::size_t>(menu.ranges().count()), 0);
   const int layers = menu.layers();
   std::vector<double> rest(static_cast<std::size_t>(layers) + 1, kInfinity);  // [layer]: of the last k stages
   rest[static_cast<std::size_t>(layers)] = prices.pipeline;
   int widest = 0;  // most layers of any of the last k stages
   for (int k = 1; k <= std::min(max_stages, layers); ++k) {
     const int in_flight = menu.in_flight(k, micro_batches);
-    if (static_cast<int>(stage_price_.size()) < in_flight) price_stages(menu, ports, in_flight);
+    if (static_cast<int>(stage_price_.size()) < in_flight) price_stages(menu, ports, cheapest);
     widest = std::max(widest, reach(in_flight));
     const int nearest = std::max(0, layers - k * widest);
     rest = one_stage_more(menu, {nearest, layers - k + 1}, reach(in_flight), stage_price(in_flight), rest);
@@ -43,25 +44,27 @@ PriceSheet::PriceSheet(const StageMenu& menu, int min_stages, int max_stages, in
   multipliers_.assign(least_.size(), 0.0);
 }
 
-void PriceSheet::price_stages(const StageMenu& menu, const std::vector<int>& ports, int in_flight) {
+void PriceSheet::price_stages(const StageMenu& menu, const std::vector<int>& ports,
+                              std::vector<std::size_t>& cheapest) {
+  const int in_flight = static_cast<int>(stage_price_.size()) + 1;
   const double most_time = limit_ * (1.0 + kPriceRound);
   const RangeClasses& ranges = menu.ranges();
   std::vector<double> stage(static_cast<std::size_t>(ranges.count()), kInfinity);
   int reach = 0;
   for (int c = 0; c < ranges.count(); ++c) {
-    double& price = stage[static_cast<std::size_t>(c)];
-    if (menu.same_as_shallower(c, in_flight)) {
-      price = stage_price_.back()[static_cast<std::size_t>(c)];
-    } else {
-      const auto port = std::find_if(ports.begin(), ports.end(), [&](int p) {
-        const auto options = menu.at(p, c, in_flight);
-        return std::any_of(options.begin(), options.end(), [&](const MenuOption& option) {
-          return micro_batches_ * option.time + option.tail <= most_time;
-        });
+    const auto fits = [&](int port) {
+      const auto options = menu.at(port, c, in_flight);
+      return std::any_of(options.begin(), options.end(), [&](const MenuOption& option) {
+        return micro_batches_ * option.time + option.tail <= most_time;
       });
-      if (port != ports.end()) price = port_price(*port);
+    };
+    // More in flight, no stage is faster: a port that did not fit does not fit now.
+    std::size_t& place = cheapest[static_cast<std::size_t>(c)];
+    if (!menu.same_as_shallower(c, in_flight)) {
+      while (place < ports.size() && !fits(ports[place])) ++place;
     }
-    if (price == kInfinity) continue;
+    if (place == ports.size()) continue;
+    stage[static_cast<std::size_t>(c)] = port_price(ports[place]);
     const LayerRange range = ranges.example(c);
     reach = std::max(reach, range.last - range.first);
   }

@@ -79,7 +79,10 @@ class PriceSheet {
   [[nodiscard]] std::int64_t work() const { return work_; }
 
  private:
-  void price_stages(const StageMenu& menu, const std::vector<int>& ports, int in_flight);
+  /// Prices the stages of the next depth.
+  ///   ports    ascending in price
+  ///   cheapest [range class] the first of them that fits at the depth before; then that of this depth
+  void price_stages(const StageMenu& menu, const std::vector<int>& ports, std::vector<std::size_t>& cheapest);
   void slice(double dear, SumBound& bound);
 
   int micro_batches_ = 1;

@@ -31,19 +31,18 @@ StageMenu::StageMenu(SearchTables& tables, int micro_batch, PipelineCount pipeli
     space_ports_.push_back(p);
   }
   std::vector<MenuOption> options;
-  for (std::size_t i = 0; i < ports_.size(); ++i) {
-    const int first = stages.first_variant(space_ports_[i]);
-    const int last = stages.first_variant(space_ports_[i] + 1);
-    for (int c = 0; c < ranges_->count(); ++c) {
-      std::vector<double> tails;
-      for (int v = first; v < last; ++v) {
-        tails.push_back(stages.optimizer(v, c) + own_sync_share(tables, stages, v, c, pipelines));
-      }
-      for (int w = 1; w <= depth_; ++w) {
+  std::vector<double> tails;  // of every variant
+  for (int c = 0; c < ranges_->count(); ++c) {
+    tails.clear();
+    for (int v = 0; v < static_cast<int>(stages.variants().size()); ++v) {
+      tails.push_back(stages.optimizer(v, c) + own_sync_share(tables, stages, v, c, pipelines));
+    }
+    for (int w = 1; w <= depth_; ++w) {
+      for (const int port : space_ports_) {
         starts_.push_back(static_cast<std::uint32_t>(options_.size()));
         options.clear();
-        for (int v = first; v < last; ++v) {
-          const MenuOption option{stages.time(v, c, w), tails[static_cast<std::size_t>(v - first)], v};
+        for (int v = stages.first_variant(port); v < stages.first_variant(port + 1); ++v) {
+          const MenuOption option{stages.time(v, c, w), tails[static_cast<std::size_t>(v)], v};
           if (option.time + option.tail <= limit) add_if_useful(options, option);
         }
         for (const MenuOption& option : options) least_tail_ = std::min(least_tail_, option.tail);

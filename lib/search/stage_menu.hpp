@@ -37,10 +37,10 @@ class StageMenu {
     return stages_->in_flight(static_cast<std::size_t>(stages_left), micro_batches);
   }
   [[nodiscard]] std::span<const MenuOption> at(int port, int range_class, int in_flight) const {
-    const std::size_t cell = (static_cast<std::size_t>(port) * static_cast<std::size_t>(ranges_->count()) +
-                              static_cast<std::size_t>(range_class)) *
-                                 static_cast<std::size_t>(depth_) +
-                             static_cast<std::size_t>(in_flight - 1);
+    const std::size_t cell = (static_cast<std::size_t>(range_class) * static_cast<std::size_t>(depth_) +
+                              static_cast<std::size_t>(in_flight - 1)) *
+                                 ports_.size() +
+                             static_cast<std::size_t>(port);
     return {options_.data() + starts_[cell], options_.data() + starts_[cell + 1]};
   }
   /// Whether a range class has the same options at this depth as at the one before, on every port.
@@ -69,7 +69,7 @@ class StageMenu {
   int depth_ = 1;
   std::vector<Port> ports_;
   std::vector<int> space_ports_;
-  std::vector<std::uint32_t> starts_;
+  std::vector<std::uint32_t> starts_;  // [range class][in flight - 1][port]
   std::vector<MenuOption> options_;
   std::vector<char> same_;  // [range class][in flight - 1]
   std::vector<double> transfers_;
