@@ -15,8 +15,13 @@ namespace {
 constexpr double kClose = 2e-3;
 /// Steps of a bound: they double until one is too much work.
 constexpr double kFirstStep = 0.06;
-/// It is given up when a target this close above its bound is too much work.
+/// The next target after one that was too much work, as a part of what its bound tells.
+constexpr double kLikely = 0.999;
+/// A bound is given up when a target this close above it is too much work; a target less close, if what it bounded
+/// says that no other will do, and there is work left for fewer than so many steps like it.
 constexpr double kCloseToHard = 7e-3;
+constexpr double kNearHard = 1.5e-2;
+constexpr std::int64_t kFewSteps = 3;
 /// Prices are for halfway between the bound and this many times it, or the incumbent.
 constexpr double kFarthest = 2.0;
 /// Part of the budget that one step may use.
@@ -34,6 +39,7 @@ struct Part {
   double high = kInfinity;  // a relaxed packing finishes by then
   double step = kFirstStep;
   double hard = kInfinity;  // a target that took too much work
+  double likely = 0.0;      // a target that may take less; 0 for none
   bool closed = false;
 };
 
@@ -65,7 +71,9 @@ class ColumnEngine {
       const double enough = incumbent() / (1.0 + input_.tolerance);
       if (part == parts_.end() || part->closed || part->low >= enough) break;
       advance(*part);
-      if (part->closed) static_cast<void>(split(static_cast<std::size_t>(part - parts_.begin())));
+      // Parts of one that was too much work take as much again.
+      if (part->closed && (is_tight(*part) || part->search->work() < input_.budget - work()))
+        split(static_cast<std::size_t>(part - parts_.begin()));
       if (input_.progress) input_.progress(bound());
     }
     // The last packings are from some way below the best integer ones.
@@ -113,10 +121,11 @@ class ColumnEngine {
   }
 
   /// Cuts a part whose bound no longer rises: more pipelines hold more replicas, which need more gradient sync, above
-  /// all where a node has no room for them.
-  bool split(std::size_t index) {
+  /// all where a node has no room for them. The fewest pipelines are a part of their own: where they keep the bound,
+  /// the others need no look.
+  void split(std::size_t index) {
     const PipelineCount count = parts_[index].count;
-    if (count.first == count.last) return false;
+    if (count.first == count.last) return;
     const int middle = count.first <= largest_node_ && largest_node_ < count.last
                            ? largest_node_
                            : std::min(count.last - 1, 2 * count.first - 1);
@@ -126,25 +135,43 @@ class ColumnEngine {
     spent_ += parts_[index].search->work();
     const std::unique_ptr<ColumnSearch> before = std::move(parts_[index].search);
     parts_.erase(parts_.begin() + static_cast<std::ptrdiff_t>(index));
-    open({count.first, middle}, low, before.get());
+    open({count.first, count.first}, low, before.get());
+    if (middle > count.first) open({count.first + 1, middle}, low, before.get());
     open({middle + 1, count.last}, low, before.get());
     opened_ = true;
-    return true;
+  }
+
+  [[nodiscard]] double next_target(const Part& part) const {
+    const double end = std::min(part.high, part.hard);
+    if (part.likely > 0.0 && part.likely < end) return part.likely;
+    return end < kInfinity ? 0.5 * (part.low + end) : std::min(incumbent(), part.low * (1.0 + part.step));
   }
 
   void advance(Part& part) {
-    const double end = std::min(part.high, part.hard);
-    const double target =
-        end < kInfinity ? 0.5 * (part.low + end) : std::min(incumbent(), part.low * (1.0 + part.step));
+    const double target = next_target(part);
+    const std::int64_t before = work();
     const ColumnSearch::Answer answer = part.search->can_finish(target, input_.budget / kStepShare);
+    part.likely = 0.0;
+    bool hopeless = false;
     if (answer == ColumnSearch::Answer::Impossible) {
       part.low = target;
       part.step *= 2.0;
+    } else if (answer == ColumnSearch::Answer::Possible) {
+      part.high = target;
     } else {
-      (answer == ColumnSearch::Answer::Possible ? part.high : part.hard) = target;
+      part.hard = target;
+      const double likely = part.search->likely() * kLikely;
+      if (likely > part.low * (1.0 + kClose)) {
+        part.likely = likely;
+      } else {
+        hopeless = kFewSteps * (work() - before) > input_.budget - work();
+      }
     }
-    part.closed = part.high - part.low < kClose * part.high || part.hard - part.low < kCloseToHard * part.hard;
+    const double to_hard = part.hard < kInfinity ? (part.hard - part.low) / part.hard : kInfinity;
+    part.closed = is_tight(part) || to_hard < kCloseToHard || (hopeless && to_hard < kNearHard);
   }
+  /// Whether the bound is at the relaxed packing.
+  [[nodiscard]] static bool is_tight(const Part& part) { return part.high - part.low < kClose * part.high; }
 
   /// Looks for plans out of the part's columns, faster and faster ones.
   void assemble(Part& part) {

@@ -25,6 +25,8 @@ constexpr double kDueShare = 8.0;
 /// What one of them may take, in times of its share of that work.
 constexpr std::int64_t kMostShares = 2;
 constexpr int kPasses = 24;
+/// A target that looks out of reach is given up when there is work left for fewer than so many passes like the last.
+constexpr std::int64_t kFewPasses = 2;
 /// What it costs to make a sheet sharper, in times of what it cost.
 constexpr double kSharpening = 24.0;
 /// Of so many coarse cells one comes to a DP in the end.
@@ -372,8 +374,8 @@ std::vector<Pricer::Priced> ColumnSearch::price_cells(const Pass& pass, const st
   return results;
 }
 
-std::optional<double> ColumnSearch::price_all(double target, const Prices& prices, double ratio, double known,
-                                              Depth depth, std::int64_t most_work) {
+ColumnSearch::Look ColumnSearch::price_all(double target, const Prices& prices, double ratio, double known, Depth depth,
+                                           std::int64_t most_work) {
   Pass pass;
   pass.target = target;
   pass.prices = &prices;
@@ -381,9 +383,11 @@ std::optional<double> ColumnSearch::price_all(double target, const Prices& price
   open_cells(pass);
   double best = known;    // of the known columns
   double proved = ratio;  // no pipeline of a closed cell exceeds it
-  while (true) {
+  bool complete = true;
+  while (complete) {
     tables_->check_stop();
-    if (work() > most_work) return std::nullopt;
+    complete = work() <= most_work;
+    if (!complete) break;
     const double sharp = depth == Depth::Sharp ? std::max(ratio, best * (1.0 + kSharp)) : ratio;
     Wave wave = next_wave(pass, sharp, most_work - work());
     if (wave.due.empty() && wave.wide.empty() && wave.dull.empty()) break;
@@ -393,12 +397,15 @@ std::optional<double> ColumnSearch::price_all(double target, const Prices& price
 
     std::vector<Pricer::Priced> results =
         price_cells(pass, wave.due, depth == Depth::Sharp ? std::max(ratio, best) : ratio, most_work - work());
-    if (std::any_of(results.begin(), results.end(), [](const Pricer::Priced& result) { return result.cut; }))
-      return std::nullopt;
     for (std::size_t i = 0; i < results.size(); ++i) {
       Cell& cell = wave.due[i];
       if (results[i].price == kInfinity) continue;
       cell.price = std::max(cell.price, results[i].price);
+      if (results[i].cut) {
+        complete = false;
+        keep(pass, cell);
+        continue;
+      }
       cell.priced = true;
       const double made = samples_of(cell, cell.first);
       best = std::max(best, made / cell.price);
@@ -411,7 +418,8 @@ std::optional<double> ColumnSearch::price_all(double target, const Prices& price
     }
   }
   if (!pass.cells.empty()) proved = std::max(proved, pass.cells.top().first);
-  return std::max(proved, best);
+  for (const Cell& cell : pass.due) proved = std::max(proved, worth_of(cell));
+  return {std::max(proved, best), complete};
 }
 
 ColumnSearch::Answer ColumnSearch::can_finish(double target, std::int64_t most_work) {
@@ -446,14 +454,19 @@ ColumnSearch::Answer ColumnSearch::can_finish(double target, std::int64_t most_w
       for (std::size_t g = 0; g < prices.device.size(); ++g) price += prices.device[g] * column.use[g];
       known = std::max(known, column.relaxed / price);
     }
-    const std::optional<double> ratio = price_all(target, prices, enough, known, Depth::Sharp, until);
-    if (!ratio) return Answer::TooMuchWork;
-    const double worth = *ratio * stock_worth(prices);
+    const std::int64_t start = work();
+    const Look look = price_all(target, prices, enough, known, Depth::Sharp, until);
+    const double worth = look.ratio * stock_worth(prices);
     if (worth < bound) {
       bound = worth;
-      center_ = prices;
+      if (look.complete) center_ = prices;
     }
     if (bound < need) return Answer::Impossible;
+    likely_ = target * need / bound;
+    if (!look.complete) return Answer::TooMuchWork;
+    // What is packed and what bounds it close in on the optimum from both sides.
+    const bool last_passes = kFewPasses * (work() - start) > until - work();
+    if (last_passes && 0.5 * (packed.value + bound) > need) return Answer::TooMuchWork;
   }
   return Answer::Possible;
 }

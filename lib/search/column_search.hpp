@@ -2,7 +2,6 @@
 
 #include <map>
 #include <memory>
-#include <optional>
 #include <queue>
 #include <span>
 #include <vector>
@@ -43,6 +42,8 @@ class ColumnSearch {
   /// Impossible: no plan finishes the global batch by `target` (proved). Possible: the relaxation finishes it.
   /// TooMuchWork: not known after about `most_work`.
   [[nodiscard]] Answer can_finish(double target, std::int64_t most_work);
+  /// After TooMuchWork: the time by which what was bounded would have been Impossible, if samples grow with time.
+  [[nodiscard]] double likely() const { return likely_; }
 
   /// Offers a pipeline as a column.
   void offer(const Candidate& candidate) { add(candidate, 0.0); }
@@ -112,10 +113,13 @@ class ColumnSearch {
 
   /// Sharp splits cells until the answer is as sharp as it gets; Harvest takes one pipeline of each.
   enum class Depth { Sharp, Harvest };
+  struct Look {
+    double ratio = 0.0;  // no pipeline exceeds it
+    bool complete = true;
+  };
   /// Looks at all cells whose pipelines may be worth more than `ratio` samples for the price of one; adds what it
-  /// finds. Returns a ratio that no pipeline exceeds, or nothing if the work of the search exceeds `most_work` before.
-  std::optional<double> price_all(double target, const Prices& prices, double ratio, double known, Depth depth,
-                                  std::int64_t most_work);
+  /// finds. Not complete if the work of the search exceeds `most_work` before.
+  Look price_all(double target, const Prices& prices, double ratio, double known, Depth depth, std::int64_t most_work);
   void open_cells(Pass& pass);
   void make_sheets(Pass& pass, const Wave& wave);
   [[nodiscard]] bool worth_sharpening(const Pass& pass, const Cell& cell, bool coarse) const;
@@ -151,6 +155,7 @@ class ColumnSearch {
   std::int64_t pricing_ = 0;  // transitions of the DPs that priced a cell
   std::int64_t priced_ = 0;   // cells
   double first_cost_ = 0.0;   // of a DP, while none was run
+  double likely_ = 0.0;       // seconds
 };
 
 }  // namespace hpplan
