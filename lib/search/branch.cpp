@@ -19,9 +19,13 @@ constexpr std::size_t kMostAtOnce = 8;
 
 Branch::Branch(SearchTables& tables, const BranchRange& range, double limit, const Branch* wider)
     : tables_(&tables), range_(range), limit_(limit) {
+  std::vector<const StageTable*> stages;
   for (const int micro_batch : tables.problem().job.micro_batches) {
-    if (micro_batch <= tables.problem().job.global_batch) add_size(micro_batch);
+    if (micro_batch > tables.problem().job.global_batch) continue;
+    if (!tables.stages(micro_batch).variants().empty()) stages.push_back(&tables.stages(micro_batch));
   }
+  sizes_.resize(stages.size());
+  for_each_index(stages.size(), tables.threads(), [&](std::size_t i) { sizes_[i] = make_size(*stages[i]); });
   for (Size& size : sizes_) {
     if (wider == nullptr) break;
     const auto same = std::find_if(wider->sizes_.begin(), wider->sizes_.end(),
@@ -37,15 +41,13 @@ double Branch::own_share(const StageTable& stages, int variant, int range_class)
   return own_sync_share(*tables_, stages, variant, range_class, range_.pipelines);
 }
 
-void Branch::add_size(int micro_batch) {
+Branch::Size Branch::make_size(const StageTable& stages) const {
   const Problem& problem = tables_->problem();
   const Space& space = tables_->space();
-  const StageTable& stages = tables_->stages(micro_batch);
-  if (stages.variants().empty()) return;
   const int range_count = tables_->ranges().count();
   std::vector<std::vector<double>> tails(stages.variants().size());
   Size size;
-  size.micro_batch = micro_batch;
+  size.micro_batch = stages.micro_batch();
   size.fixed = kInfinity;
   size.rates.assign(problem.cluster.node_groups.size(), 0.0);
   const std::vector<double> weights = layer_weights(problem, stages, tables_->ranges());
@@ -68,7 +70,7 @@ void Branch::add_size(int micro_batch) {
   }
   size.options =
       std::make_unique<OptionTable>(stages, static_cast<int>(space.ports.size()), range_count, tails, limit_);
-  sizes_.push_back(std::move(size));
+  return size;
 }
 
 Branch::Size& Branch::size_of(int micro_batch) {

@@ -102,7 +102,7 @@ class Branch {
     [[nodiscard]] int next(std::size_t v) const { return std::max(low[v] + 1, high[v] - step[v]); }
   };
 
-  void add_size(int micro_batch);
+  [[nodiscard]] Size make_size(const StageTable& stages) const;
   [[nodiscard]] double own_share(const StageTable& stages, int variant, int range_class) const;
   [[nodiscard]] Size& size_of(int micro_batch);
   void compute_slices(const std::vector<TableKey>& keys);

@@ -4,39 +4,34 @@
 #include <cmath>
 
 #include "base/check.hpp"
+#include "search/useful_options.hpp"
 
 namespace hpplan {
 
 OptionTable::OptionTable(const StageTable& stages, int ports, int range_count,
                          const std::vector<std::vector<double>>& tails, double limit)
     : ranges_(range_count), depth_(stages.max_in_flight()) {
-  options_.resize(static_cast<std::size_t>(ports) * static_cast<std::size_t>(range_count) *
-                  static_cast<std::size_t>(depth_));
-  std::size_t cell = 0;
+  std::vector<StageOption> options;
   for (int port = 0; port < ports; ++port) {
     for (int c = 0; c < range_count; ++c) {
       for (int w = 1; w <= depth_; ++w) {
-        std::vector<StageOption>& options = options_[cell++];
+        options.clear();
         for (int v = stages.first_variant(port); v < stages.first_variant(port + 1); ++v) {
           const StageOption option{stages.time(v, c, w),
                                    tails[static_cast<std::size_t>(v)][static_cast<std::size_t>(c)]};
-          if (option.time == kInfinity || option.tail == kInfinity) continue;
-          const auto covers = [](const StageOption& a, const StageOption& b) {
-            return a.time <= b.time && a.tail <= b.tail;
-          };
-          if (std::any_of(options.begin(), options.end(), [&](const auto& known) { return covers(known, option); }))
-            continue;
-          std::erase_if(options, [&](const auto& known) { return covers(option, known); });
-          options.push_back(option);
+          if (option.time < kInfinity && option.tail < kInfinity) add_if_useful(options, option);
         }
         double reach = 0.0;
         for (const StageOption& option : options) {
           reach = std::max(reach, (limit - option.tail) / option.time * (1.0 + 1e-12));
         }
         reach_.push_back(static_cast<int>(std::min(reach, 1e9)));
+        starts_.push_back(static_cast<std::uint32_t>(options_.size()));
+        options_.insert(options_.end(), options.begin(), options.end());
       }
     }
   }
+  starts_.push_back(static_cast<std::uint32_t>(options_.size()));
 }
 
 PipelineTable::PipelineTable(const Input& input, int micro_batches, double limit)
@@ -329,7 +324,7 @@ std::vector<ChainStage> PipelineTable::trace_from(int k, int port, int v) const 
     const int rest = v - input_.space->step(port);
     bool found = false;
     for (int next_layer = layer + 1; next_layer < layers_ && !found; ++next_layer) {
-      const auto& options = input_.options->at(port, input_.ranges->of(layer, next_layer), depth(k));
+      const auto options = input_.options->at(port, input_.ranges->of(layer, next_layer), depth(k));
       for (int next_port = 0; next_port < ports_ && !found; ++next_port) {
         const Row& after = rows_[row(k - 1, next_layer, next_port)];
         if (after.values.empty() || after.values[static_cast<std::size_t>(rest)] == kInfinity) continue;
@@ -379,7 +374,7 @@ bool PipelineTable::descend(Walk& walk, int k, int layer, int v, int previous, d
     }
     const int rest = v - input_.space->step(port);
     for (int next_layer = layer + 1; next_layer < layers_; ++next_layer) {
-      const auto& options = input_.options->at(port, input_.ranges->of(layer, next_layer), depth(k));
+      const auto options = input_.options->at(port, input_.ranges->of(layer, next_layer), depth(k));
       double time = kInfinity;
       double own = kInfinity;
       for (const StageOption& option : options) {

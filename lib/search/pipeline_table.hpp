@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <vector>
 
 #include "search/space.hpp"
@@ -29,8 +31,9 @@ class OptionTable {
     return reach_[cell(port, range_class, in_flight)];
   }
 
-  [[nodiscard]] const std::vector<StageOption>& at(int port, int range_class, int in_flight) const {
-    return options_[cell(port, range_class, in_flight)];
+  [[nodiscard]] std::span<const StageOption> at(int port, int range_class, int in_flight) const {
+    const std::size_t here = cell(port, range_class, in_flight);
+    return {options_.data() + starts_[here], options_.data() + starts_[here + 1]};
   }
   [[nodiscard]] int depth() const { return depth_; }
 
@@ -44,8 +47,9 @@ class OptionTable {
 
   int ranges_ = 0;
   int depth_ = 0;
-  std::vector<std::vector<StageOption>> options_;
-  std::vector<int> reach_;
+  std::vector<std::uint32_t> starts_;  // [cell], and the end
+  std::vector<StageOption> options_;
+  std::vector<int> reach_;  // [cell]
 };
 
 /// One stage of a pipeline found by the table; the split is chosen afterwards.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "search/useful_options.hpp"
+
 namespace hpplan {
 
 namespace {
@@ -9,13 +11,6 @@ namespace {
 /// The window terms lose one round trip over a link: counted for no more than this part of the limit, a slow link costs
 /// the bound less than it gives.
 constexpr double kLinkShare = 2e-3;
-
-void add_if_useful(std::vector<MenuOption>& options, const MenuOption& option) {
-  const auto covers = [](const MenuOption& a, const MenuOption& b) { return a.time <= b.time && a.tail <= b.tail; };
-  if (std::any_of(options.begin(), options.end(), [&](const auto& known) { return covers(known, option); })) return;
-  std::erase_if(options, [&](const auto& known) { return covers(option, known); });
-  options.push_back(option);
-}
 
 }  // namespace
 
