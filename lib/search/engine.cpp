@@ -1,6 +1,7 @@
 #include "search/engine.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/text.hpp"
 #include "predict/rate_bound.hpp"
@@ -19,8 +20,12 @@ namespace {
 constexpr std::size_t kMostVectors = 320;
 /// A coarser space with at most this many vectors is searched first for a good incumbent.
 constexpr std::size_t kFewVectors = 30;
-/// Part of the budget that each coarser space may use.
+/// Part of the budget that each search of a coarser space may use.
 constexpr std::int64_t kCoarseShare = 40;
+/// A coarser space has more vectors than this only where no plan is known; and numbers of pipelines that are looked at.
+constexpr std::size_t kCoarseVectors = 100;
+constexpr int kCoarseCounts = 3;
+constexpr PipelineCount kAllCounts{1, std::numeric_limits<int>::max()};
 /// Where the tables leave a larger gap than this, prices look for a better bound.
 constexpr double kColumnGap = 0.01;
 /// Tenths of the budget that the prices may use.
@@ -147,6 +152,20 @@ void take_twins(WholeSpace& whole, const SearchOptions& options, Knowledge& know
   if (!known.stopped) start_from_twins(whole.tables, options, found, known);
 }
 
+/// Looks for a better incumbent: few pipelines, each number by itself, as the best plan of many is seldom in a coarse
+/// space. What is proved there says nothing about the whole space.
+void search_coarse(StageRows& rows, const SearchOptions& options, const Space& space, Knowledge& known) {
+  const std::int64_t budget = options.proof_budget / kCoarseShare;
+  const bool small = space.resources.vectors().size() <= kCoarseVectors;
+  const int least = std::max(1, rows.problem().job.constraints.pipelines.min);
+  const int beyond = least + kCoarseCounts;
+  for (int count = least; small && count < beyond && !known.stopped; ++count) {
+    search_space(rows, options, space, {count, count}, known, budget);
+  }
+  if (known.time == kInfinity && !known.stopped) search_space(rows, options, space, kAllCounts, known, budget);
+  known.bound = 0.0;
+}
+
 /// Branch and bound over the spaces, then by prices where that leaves a gap.
 void search_branches(WholeSpace& whole, const SearchOptions& options, Knowledge& known) {
   const Problem& problem = whole.tables.problem();
@@ -162,11 +181,11 @@ void search_branches(WholeSpace& whole, const SearchOptions& options, Knowledge&
   }
   for (const Space& space : spaces) {
     if (known.stopped) break;
-    const bool finest = space.coarseness == 1;
-    // The coarser spaces only have to give a good incumbent; what they prove says nothing about the whole space.
-    search_space(whole.rows, options, space, known,
-                 finest ? options.proof_budget : options.proof_budget / kCoarseShare);
-    if (!finest) known.bound = 0.0;
+    if (space.coarseness > 1) {
+      search_coarse(whole.rows, options, space, known);
+    } else {
+      search_space(whole.rows, options, space, kAllCounts, known, options.proof_budget);
+    }
   }
   const double enough = std::max(problem.job.tolerance, kColumnGap);
   const auto gap_is_wide = [&] {

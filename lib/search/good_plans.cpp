@@ -73,6 +73,23 @@ std::vector<std::vector<int>> cut_places(std::vector<std::vector<int>>& stages) 
   return twin;
 }
 
+/// A plan with two pipelines of half the devices for each of the first that can be halved, until there are `count`;
+/// its time is infinite if that comes to nothing.
+Realised cut_into_twins(SearchTables& tables, const Realised& plan, std::size_t count) {
+  std::vector<Candidate> pipelines = plan.pipelines;
+  Placement places = plan.placement;
+  for (std::size_t i = 0; i < plan.pipelines.size() && pipelines.size() < count; ++i) {
+    const std::optional<Candidate> twin = twin_of(tables, pipelines[i]);
+    if (!twin) continue;
+    pipelines[i] = *twin;
+    pipelines.push_back(*twin);
+    places.push_back(cut_places(places[i]));
+  }
+  const bool allowed = tables.problem().job.constraints.pipelines.allows(static_cast<int>(pipelines.size()));
+  if (pipelines.size() == plan.pipelines.size() || !allowed) return {};
+  return realise(tables, std::move(pipelines), kInfinity, kPlacementsTried, std::move(places));
+}
+
 /// Changes a plan while that makes it faster, and walks on from there if that comes near the best.
 std::vector<Improved> climb_and_walk(SearchTables& tables, const Realised& start, double best) {
   std::vector<Improved> found{climb(tables, start, kClimbWork)};
@@ -111,21 +128,11 @@ void start_from_twins(SearchTables& tables, const SearchOptions& options, const 
   const auto least = static_cast<std::size_t>(tables.problem().job.constraints.pipelines.min);
   try {
     for (const auto& [count, whole] : fewer.starts) {
-      std::vector<Candidate> pipelines = whole.pipelines;
-      Placement places = whole.placement;
-      for (std::size_t i = 0; i < pipelines.size() && pipelines.size() < least; ++i) {
-        const std::optional<Candidate> twin = twin_of(tables, pipelines[i]);
-        if (!twin) continue;
-        pipelines[i] = *twin;
-        pipelines.push_back(*twin);
-        places.push_back(cut_places(places[i]));
-      }
-      if (pipelines.size() < least) continue;
+      const Realised twins = cut_into_twins(tables, whole, least);
       ++known.report.candidates;
-      const Realised realised = realise(tables, std::move(pipelines), kInfinity, kPlacementsTried, std::move(places));
-      if (realised.time == kInfinity) continue;
-      keep_plan(tables.problem(), tables.space(), options, realised, known);
-      known.twins.push_back(realised);
+      if (twins.time == kInfinity) continue;
+      keep_plan(tables.problem(), tables.space(), options, twins, known);
+      known.twins.push_back(twins);
     }
   } catch (const SearchStopped&) {
     known.stopped = true;
@@ -138,7 +145,14 @@ void climb_from_best(SearchTables& tables, const SearchOptions& options, Knowled
     const bool is_twin = std::any_of(known.twins.begin(), known.twins.end(),
                                      [&](const Realised& twin) { return twin.time <= best_limit(known); });
     if (best.time < kInfinity && !is_twin) known.starts[best.pipelines.size()] = best;
-    const std::vector<Realised> starts = plans_to_climb(known);
+    // Pipelines of half the devices take the same time, but can be changed apart from each other.
+    std::vector<Realised> starts;
+    for (Realised& start : plans_to_climb(known)) {
+      Realised twins = cut_into_twins(tables, start, 2 * start.pipelines.size());
+      ++known.report.candidates;
+      starts.push_back(std::move(start));
+      if (twins.time < kInfinity) starts.push_back(std::move(twins));
+    }
     std::vector<SearchTables> forks = tables.fork(kClimbsAtOnce);
     std::int64_t work = 0;
     for (std::size_t first = 0; first < starts.size() && work < kImproveWork; first += kClimbsAtOnce) {

@@ -59,9 +59,10 @@ struct Node {
 /// Branch and bound over one space.
 class SpaceSearch {
  public:
-  SpaceSearch(StageRows& rows, const SearchOptions& options, const Space& space, Knowledge& knowledge)
-      : problem_(rows.problem()), options_(options), space_(space), tables_(rows, space), known_(knowledge),
-        report_(knowledge.report) {
+  SpaceSearch(StageRows& rows, const SearchOptions& options, const Space& space, PipelineCount pipelines,
+              Knowledge& knowledge)
+      : problem_(rows.problem()), options_(options), space_(space), pipelines_(pipelines), tables_(rows, space),
+        known_(knowledge), report_(knowledge.report) {
     leave_out_excluded(tables_, known_);
   }
 
@@ -92,8 +93,8 @@ class SpaceSearch {
   /// Numbers of pipelines, one by one while few and then in growing ranges.
   [[nodiscard]] std::vector<PipelineCount> pipeline_classes() const {
     std::vector<PipelineCount> classes;
-    const int most = space_.max_pipelines;
-    for (int first = std::max(1, problem_.job.constraints.pipelines.min); first <= most;) {
+    const int most = std::min(space_.max_pipelines, pipelines_.last);
+    for (int first = std::max({1, problem_.job.constraints.pipelines.min, pipelines_.first}); first <= most;) {
       const int last = std::min(most, first + first / kWiden);
       classes.push_back({first, last});
       first = last + 1;
@@ -237,7 +238,10 @@ class SpaceSearch {
   }
 
   void report_progress() {
-    if (options_.progress) options_.progress({incumbent(), bound(), report_.transitions});
+    if (!options_.progress) return;
+    // What is proved of a coarser space says nothing about the plans of the whole one.
+    const double proved = space_.coarseness == 1 ? bound() : rate_bound(problem_).value();
+    options_.progress({incumbent(), proved, report_.transitions});
   }
 
   /// Best-first: always the branch with the least lower bound.
@@ -384,6 +388,7 @@ class SpaceSearch {
   const Problem& problem_;
   const SearchOptions& options_;
   const Space& space_;
+  PipelineCount pipelines_;
   SearchTables tables_;
   Knowledge& known_;
   SearchReport& report_;
@@ -397,9 +402,9 @@ class SpaceSearch {
 
 }  // namespace
 
-void search_space(StageRows& rows, const SearchOptions& options, const Space& space, Knowledge& known,
-                  std::int64_t budget) {
-  SpaceSearch(rows, options, space, known).run(budget);
+void search_space(StageRows& rows, const SearchOptions& options, const Space& space, PipelineCount pipelines,
+                  Knowledge& known, std::int64_t budget) {
+  SpaceSearch(rows, options, space, pipelines, known).run(budget);
 }
 
 }  // namespace hpplan

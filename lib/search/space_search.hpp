@@ -3,12 +3,14 @@
 #include <cstdint>
 
 #include "search/knowledge.hpp"
+#include "search/sync_share.hpp"
 
 namespace hpplan {
 
-/// Branch and bound over the plans of one space; what is found and proved goes to `known`.
+/// Branch and bound over the plans of one space with so many pipelines; what is found and proved, of these, goes to
+/// `known`.
 ///   budget   work (counted_work) after which the remaining gap is left open
-void search_space(StageRows& rows, const SearchOptions& options, const Space& space, Knowledge& known,
-                  std::int64_t budget);
+void search_space(StageRows& rows, const SearchOptions& options, const Space& space, PipelineCount pipelines,
+                  Knowledge& known, std::int64_t budget);
 
 }  // namespace hpplan
