@@ -37,6 +37,8 @@ constexpr std::size_t kClimbsAtOnce = 2;
 /// Other orders of the best plan's stages that are looked at in other places, and how far from it they may be.
 constexpr std::size_t kMostOrders = 3;
 constexpr double kNearOrder = 1.005;
+/// How far from the best the best plan of another number of pipelines may be that is looked at in other places.
+constexpr double kNearPlaces = 1.015;
 /// Moves of a layer that may be priced to make the plan even.
 constexpr int kEvenTries = 300;
 
@@ -189,6 +191,9 @@ void improve_places_of_best(SearchTables& tables, const SearchOptions& options, 
     count_trials(orders.tries, orders.work, orders.stopped, known);
     std::vector<Realised> starts = std::move(orders.plans);
     starts.insert(starts.begin(), best);
+    for (const auto& [count, start] : known.starts) {
+      if (start.time <= best.time * kNearPlaces && start.pipelines != best.pipelines) starts.push_back(start);
+    }
     std::vector<SearchTables> forks = tables.fork(starts.size());
     std::vector<Improved> found(starts.size());
     for_each_index(starts.size(), tables.threads(),
