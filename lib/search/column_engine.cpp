@@ -16,7 +16,7 @@ constexpr double kClose = 2e-3;
 /// Steps of a bound: they double until one is too much work.
 constexpr double kFirstStep = 0.06;
 /// The next target after one that was too much work, as a part of what its bound tells.
-constexpr double kLikely = 0.999;
+constexpr double kLikely = 0.997;
 /// A bound is given up when a target this close above it is too much work; a target less close, if what it bounded
 /// says that no other will do, and there is work left for fewer than so many steps like it.
 constexpr double kCloseToHard = 7e-3;
