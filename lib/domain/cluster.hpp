@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,19 @@ struct ClusterSpec {
     int count = 0;
     for (const NodeGroup& group : node_groups) count += group.device_count();
     return count;
+  }
+  /// Devices of the largest node.
+  [[nodiscard]] int largest_node() const {
+    int most = 1;
+    for (const NodeGroup& group : node_groups) most = std::max(most, group.devices_per_node);
+    return most;
+  }
+  /// Devices that may share one layer: those of the largest node, or of the largest node group.
+  [[nodiscard]] int widest_tensor_parallel(bool across_nodes) const {
+    if (!across_nodes) return largest_node();
+    int most = 1;
+    for (const NodeGroup& group : node_groups) most = std::max(most, group.device_count());
+    return most;
   }
   [[nodiscard]] const DeviceType& type_of(int group) const {
     return device_types[static_cast<std::size_t>(node_groups[static_cast<std::size_t>(group)].device_type)];

@@ -92,11 +92,7 @@ void check_batch(const Job& job, JobFaults& faults) {
 }
 
 void check_tensor_parallel(const Job& job, const ModelSpec& model, const ClusterSpec& cluster, JobFaults& faults) {
-  int widest = 1;
-  for (const NodeGroup& group : cluster.node_groups) {
-    widest =
-        std::max(widest, job.constraints.tensor_parallel_across_nodes ? group.device_count() : group.devices_per_node);
-  }
+  const int widest = cluster.widest_tensor_parallel(job.constraints.tensor_parallel_across_nodes);
   for (const int degree : job.constraints.tensor_parallel) {
     if (const std::string fault = tensor_parallel_fault(model, degree); !fault.empty()) {
       faults.add("--tensor-parallel", fault,

@@ -38,11 +38,7 @@ void check_job(const ModelSpec& model, const ClusterSpec& cluster, const Job& jo
   if (job.tolerance < 0.0) {
     refuse("tolerance", concat("found ", job.tolerance, ", allowed is 0 or more"), "e.g. --tolerance 0.01 for 1 %");
   }
-  int widest = 1;
-  for (const NodeGroup& group : cluster.node_groups) {
-    widest =
-        std::max(widest, job.constraints.tensor_parallel_across_nodes ? group.device_count() : group.devices_per_node);
-  }
+  const int widest = cluster.widest_tensor_parallel(job.constraints.tensor_parallel_across_nodes);
   for (const int degree : job.constraints.tensor_parallel) {
     const std::string fault = tensor_parallel_fault(model, degree);
     if (!fault.empty()) refuse("tensor_parallel", fault, "");

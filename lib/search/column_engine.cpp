@@ -47,9 +47,6 @@ class ColumnEngine {
  public:
   ColumnEngine(SearchTables& tables, const ColumnInput& input) : tables_(tables), input_(input) {
     result_.bound = input.low;
-    for (const NodeGroup& group : tables.problem().cluster.node_groups) {
-      largest_node_ = std::max(largest_node_, group.devices_per_node);
-    }
   }
 
   ColumnResult run() {
@@ -126,9 +123,8 @@ class ColumnEngine {
   void split(std::size_t index) {
     const PipelineCount count = parts_[index].count;
     if (count.first == count.last) return;
-    const int middle = count.first <= largest_node_ && largest_node_ < count.last
-                           ? largest_node_
-                           : std::min(count.last - 1, 2 * count.first - 1);
+    const int node = tables_.problem().cluster.largest_node();
+    const int middle = count.first <= node && node < count.last ? node : std::min(count.last - 1, 2 * count.first - 1);
     const double low = parts_[index].low;
     sound_ = bound();
     opened_ = false;
@@ -196,7 +192,6 @@ class ColumnEngine {
 
   SearchTables& tables_;
   const ColumnInput& input_;
-  int largest_node_ = 1;  // devices
   std::vector<Part> parts_;
   bool opened_ = false;     // the parts cover the whole space
   double sound_ = 0.0;      // a bound of the whole space, kept while a part is being cut
