@@ -200,6 +200,32 @@ TEST_CASE("limits that leave plans on a large cluster find one", "[plan]") {
   CHECK_THAT(result.out, Contains("\"hpplan-plan\""));
 }
 
+TEST_CASE("over slow networks the search finds what a wanted number of pipelines finds", "[plan]") {
+  const ScratchFolder folder;
+  const std::string cluster = folder.write(
+      "slow.yaml",
+      "name: slow\n"
+      "device_types:\n"
+      "  - {name: ascend-910b2, memory: 64 GB, peak: 376 TFLOPS, memory_bandwidth: 1.6 TB/s}\n"
+      "  - {name: nvidia-a100-40gb, memory: 40 GB, peak: 312 TFLOPS, memory_bandwidth: 1.55 TB/s}\n"
+      "node_groups:\n"
+      "  - {name: b2, device: ascend-910b2, nodes: 5, devices_per_node: 2,\n"
+      "     intra_node: {bandwidth: 1536 Gbps, latency: 3 us}, inter_node: {bandwidth: 25 Gbps, latency: 5 us}}\n"
+      "  - {name: a100, device: nvidia-a100-40gb, nodes: 4, devices_per_node: 4,\n"
+      "     intra_node: {bandwidth: 2400 Gbps, latency: 3 us}, inter_node: {bandwidth: 100 Gbps, latency: 5 us}}\n");
+  const auto time_of = [&](const std::string& limits) {
+    const CommandResult result =
+        run_hpplan("plan --model gpt3-6.7b --global-batch 500 --json --cluster " + cluster + limits);
+    REQUIRE(result.code == 0);
+    return nlohmann::json::parse(result.out)["iteration_time_s"].get<double>();
+  };
+  const double free = time_of("");
+  for (const int pipelines : {1, 2}) {
+    CAPTURE(pipelines);
+    CHECK(free <= time_of(" --pipelines " + std::to_string(pipelines)) * (1.0 + 1e-9));
+  }
+}
+
 TEST_CASE("with overlap, pipelines that fit no batch split are passed over", "[plan]") {
   const CommandResult result = run_hpplan(
       "plan --model gpt3-1.3b --cluster a100-3090-4 --global-batch 2 --overlap --no-recompute --micro-batch 1 --stages "
