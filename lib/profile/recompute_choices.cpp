@@ -83,11 +83,10 @@ std::vector<RecomputeChoice> recompute_choices(const LayerKind& kind, const std:
   full.freed = layer.saved - layer.boundary;
   full.extra = layer.forward;
   full.live = layer.saved;
-  if (full.freed > Bytes{}) {
-    // A part never frees more than the whole: measured bytes may contradict the shape.
-    for (RecomputeChoice& choice : choices) choice.freed = choice.live = std::min(choice.freed, full.freed);
-    choices.push_back(std::move(full));
-  }
+  // A part never frees more than the whole: measured bytes may contradict the shape.
+  const Bytes most = full.freed > Bytes{} ? full.freed : layer.saved;
+  for (RecomputeChoice& choice : choices) choice.freed = choice.live = std::min(choice.freed, most);
+  if (full.freed > Bytes{}) choices.push_back(std::move(full));
   return pareto(std::move(choices));
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <tuple>
 
 #include "base/for_each_index.hpp"
 
@@ -386,8 +385,10 @@ ColumnSearch::Look ColumnSearch::price_all(double target, const Prices& prices, 
   bool complete = true;
   while (complete) {
     tables_->check_stop();
-    complete = work() <= most_work;
-    if (!complete) break;
+    if (work() > most_work) {
+      complete = false;
+      break;
+    }
     const double sharp = depth == Depth::Sharp ? std::max(ratio, best * (1.0 + kSharp)) : ratio;
     Wave wave = next_wave(pass, sharp, most_work - work());
     if (wave.due.empty() && wave.wide.empty() && wave.dull.empty()) break;
@@ -463,10 +464,10 @@ ColumnSearch::Answer ColumnSearch::can_finish(double target, std::int64_t most_w
     }
     if (bound < need) return Answer::Impossible;
     likely_ = target * need / bound;
-    if (!look.complete) return Answer::TooMuchWork;
     // What is packed and what bounds it close in on the optimum from both sides.
     const bool last_passes = kFewPasses * (work() - start) > until - work();
-    if (last_passes && 0.5 * (packed.value + bound) > need) return Answer::TooMuchWork;
+    if (look.complete && !(last_passes && 0.5 * (packed.value + bound) > need)) continue;
+    return lp_->solve().value >= need ? Answer::Possible : Answer::TooMuchWork;  // with the last columns
   }
   return Answer::Possible;
 }

@@ -147,7 +147,7 @@ class ColumnSearch {
   std::vector<std::unique_ptr<StageMenu>> menus_;
   std::vector<Pricer> pricers_;
   std::vector<double> stock_;
-  Prices center_;  // of the best bound so far
+  Prices center_;  // of the best bound so far that took a whole look
   std::vector<Column> columns_;
   std::map<Candidate, std::size_t> known_;
   std::unique_ptr<PackingLp> lp_;

@@ -22,8 +22,9 @@ constexpr std::size_t kMostVectors = 320;
 constexpr std::size_t kFewVectors = 30;
 /// Part of the budget that each search of a coarser space may use.
 constexpr std::int64_t kCoarseShare = 40;
-/// A coarser space has more vectors than this only where no plan is known; and numbers of pipelines that are looked at.
+/// Where a plan is known, coarser spaces with more vectors are not searched.
 constexpr std::size_t kCoarseVectors = 100;
+/// Numbers of pipelines, from the least on, for which a coarser space is searched by itself.
 constexpr int kCoarseCounts = 3;
 constexpr PipelineCount kAllCounts{1, std::numeric_limits<int>::max()};
 /// Where the tables leave a larger gap than this, prices look for a better bound.
@@ -157,12 +158,13 @@ void take_twins(WholeSpace& whole, const SearchOptions& options, Knowledge& know
 void search_coarse(StageRows& rows, const SearchOptions& options, const Space& space, Knowledge& known) {
   const std::int64_t budget = options.proof_budget / kCoarseShare;
   const bool small = space.resources.vectors().size() <= kCoarseVectors;
+  const bool nothing_known = known.time == kInfinity;
   const int least = std::max(1, rows.problem().job.constraints.pipelines.min);
   const int beyond = least + kCoarseCounts;
   for (int count = least; small && count < beyond && !known.stopped; ++count) {
     search_space(rows, options, space, {count, count}, known, budget);
   }
-  if (known.time == kInfinity && !known.stopped) search_space(rows, options, space, kAllCounts, known, budget);
+  if (nothing_known && !known.stopped) search_space(rows, options, space, kAllCounts, known, budget);
   known.bound = 0.0;
 }
 

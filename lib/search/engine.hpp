@@ -81,14 +81,14 @@ inline constexpr const char* kEndedEarly = "the search was ended early: the plan
 /// All-Reduce); what the bound cannot separate at the end is enumerated. All comparisons are made in one order, so the
 /// answer does not depend on threads.
 ///
-/// Plans of simple shape give the first incumbents (simple_plans.hpp). When the cluster has more than some hundred
-/// resource vectors, the tables only search the spaces whose stages are multiples of 2, 4, .. devices, for a good plan.
-/// Where a gap is left, the best plans of each number of pipelines are changed while that helps (climb.hpp,
-/// anneal.hpp), where the job wants several also such of fewer that are then cut in two (good_plans.hpp), and prices
-/// per device bound the whole space and find more plans (column_engine.hpp); their work depends on the ports and not on
-/// the number of devices. Most pipelines are too dear by bounds with one number per state already (sum_bound.hpp),
-/// which see the fill and the links of deep pipelines; a DP with a frontier settles the rest. In the end the stages of
-/// the best plan change their order (reorder.hpp) and their places (improve_places.hpp).
+/// Plans of simple shape give the first incumbents (simple_plans.hpp). Small spaces whose stages are multiples of 2, 4,
+/// .. devices are searched for better ones of few pipelines. When the cluster has more than some hundred resource
+/// vectors, the tables search no others. Where a gap is left, the best plans of each number of pipelines are changed
+/// while that helps (climb.hpp, anneal.hpp), where the job wants several also such of fewer that are then cut in two
+/// (good_plans.hpp), and prices per device bound the whole space and find more plans (column_engine.hpp); their work
+/// depends on the ports and not on the number of devices. Most pipelines are too dear by bounds with one number per
+/// state already (sum_bound.hpp), which see the fill and the links of deep pipelines; a DP with a frontier settles the
+/// rest. In the end the stages of the best plan change their order (reorder.hpp) and their places (improve_places.hpp).
 ///
 /// Of plans with equal time the one that is first in EvenOrder is chosen, where few enough are that fast to look at
 /// all.

@@ -37,7 +37,8 @@ constexpr std::size_t kClimbsAtOnce = 2;
 /// Other orders of the best plan's stages that are looked at in other places, and how far from it they may be.
 constexpr std::size_t kMostOrders = 3;
 constexpr double kNearOrder = 1.005;
-/// How far from the best the best plan of another number of pipelines may be that is looked at in other places.
+/// The same for good plans of each number of pipelines.
+constexpr std::size_t kMostNear = 4;
 constexpr double kNearPlaces = 1.015;
 /// Moves of a layer that may be priced to make the plan even.
 constexpr int kEvenTries = 300;
@@ -50,7 +51,7 @@ std::vector<Realised> plans_to_climb(const Knowledge& known) {
   std::vector<Realised> starts;
   for (Realised& start : all) {
     if (start.time > known.time * kFarBest) break;
-    // A pipeline and its twins of half the devices take the same time, and so do their changes.
+    // A pipeline and its twins of half the devices take the same time, and so do changes of both twins.
     if (!starts.empty() && start.time - starts.back().time < kTwins * start.time) continue;
     starts.push_back(std::move(start));
   }
@@ -77,10 +78,10 @@ std::vector<std::vector<int>> cut_places(std::vector<std::vector<int>>& stages) 
 
 /// A plan with two pipelines of half the devices for each of the first that can be halved, until there are `count`;
 /// its time is infinite if that comes to nothing.
-Realised cut_into_twins(SearchTables& tables, const Realised& plan, std::size_t count) {
+Realised cut_into_twins(SearchTables& tables, const Realised& plan, std::size_t count, Knowledge& known) {
   std::vector<Candidate> pipelines = plan.pipelines;
   Placement places = plan.placement;
-  for (std::size_t i = 0; i < plan.pipelines.size() && pipelines.size() < count; ++i) {
+  for (std::size_t i = 0; i < pipelines.size() && pipelines.size() < count; ++i) {
     const std::optional<Candidate> twin = twin_of(tables, pipelines[i]);
     if (!twin) continue;
     pipelines[i] = *twin;
@@ -89,6 +90,7 @@ Realised cut_into_twins(SearchTables& tables, const Realised& plan, std::size_t 
   }
   const bool allowed = tables.problem().job.constraints.pipelines.allows(static_cast<int>(pipelines.size()));
   if (pipelines.size() == plan.pipelines.size() || !allowed) return {};
+  ++known.report.candidates;
   return realise(tables, std::move(pipelines), kInfinity, kPlacementsTried, std::move(places));
 }
 
@@ -130,8 +132,7 @@ void start_from_twins(SearchTables& tables, const SearchOptions& options, const 
   const auto least = static_cast<std::size_t>(tables.problem().job.constraints.pipelines.min);
   try {
     for (const auto& [count, whole] : fewer.starts) {
-      const Realised twins = cut_into_twins(tables, whole, least);
-      ++known.report.candidates;
+      const Realised twins = cut_into_twins(tables, whole, least, known);
       if (twins.time == kInfinity) continue;
       keep_plan(tables.problem(), tables.space(), options, twins, known);
       known.twins.push_back(twins);
@@ -150,8 +151,7 @@ void climb_from_best(SearchTables& tables, const SearchOptions& options, Knowled
     // Pipelines of half the devices take the same time, but can be changed apart from each other.
     std::vector<Realised> starts;
     for (Realised& start : plans_to_climb(known)) {
-      Realised twins = cut_into_twins(tables, start, 2 * start.pipelines.size());
-      ++known.report.candidates;
+      Realised twins = cut_into_twins(tables, start, 2 * start.pipelines.size(), known);
       starts.push_back(std::move(start));
       if (twins.time < kInfinity) starts.push_back(std::move(twins));
     }
@@ -191,9 +191,13 @@ void improve_places_of_best(SearchTables& tables, const SearchOptions& options, 
     count_trials(orders.tries, orders.work, orders.stopped, known);
     std::vector<Realised> starts = std::move(orders.plans);
     starts.insert(starts.begin(), best);
+    std::vector<Realised> near;
     for (const auto& [count, start] : known.starts) {
-      if (start.time <= best.time * kNearPlaces && start.pipelines != best.pipelines) starts.push_back(start);
+      if (start.time <= best.time * kNearPlaces && start.pipelines != best.pipelines) near.push_back(start);
     }
+    std::stable_sort(near.begin(), near.end(), [](const Realised& a, const Realised& b) { return a.time < b.time; });
+    if (near.size() > kMostNear) near.resize(kMostNear);
+    starts.insert(starts.end(), near.begin(), near.end());
     std::vector<SearchTables> forks = tables.fork(starts.size());
     std::vector<Improved> found(starts.size());
     for_each_index(starts.size(), tables.threads(),

@@ -157,6 +157,29 @@ TEST_CASE("the pipeline table's g is never above the fastest pipeline, and at le
   }
 }
 
+TEST_CASE("with more micro-batches in flight no stage is faster", "[search]") {
+  int slower = 0;
+  for (std::uint64_t seed = 701; seed <= 800; ++seed) {
+    const Inputs inputs = random_inputs(seed, {8, 3, 6, 16});
+    INFO("seed " << seed << ": " << describe(inputs));
+    Pieces pieces(inputs);
+    for (const int b : pieces.problem.job.micro_batches) {
+      const StageTable& stages = pieces.tables.stages(b);
+      for (int v = 0; v < static_cast<int>(stages.variants().size()); ++v) {
+        for (int c = 0; c < pieces.tables.ranges().count(); ++c) {
+          for (int w = 2; w <= stages.max_in_flight(); ++w) {
+            const double before = stages.time(v, c, w - 1);
+            const double now = stages.time(v, c, w);
+            if (now < before * (1.0 - 1e-12)) FAIL_CHECK("variant " << v << ", class " << c << ", depth " << w);
+            slower += now > before ? 1 : 0;
+          }
+        }
+      }
+    }
+  }
+  CHECK(slower > 100);
+}
+
 TEST_CASE("the batch is split so that no exact split has a faster slowest pipeline", "[search]") {
   for (std::uint64_t seed = 101; seed <= 180; ++seed) {
     Inputs inputs = random_inputs(seed, {4, 2, 3, 24});
