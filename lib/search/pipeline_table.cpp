@@ -8,13 +8,20 @@
 
 namespace hpplan {
 
+namespace {
+
+/// Rows whose values are allocated together.
+constexpr std::size_t kRowsAtOnce = 64;
+
+}  // namespace
+
 OptionTable::OptionTable(const StageTable& stages, int ports, int range_count,
                          const std::vector<std::vector<double>>& tails, double limit)
-    : ranges_(range_count), depth_(stages.max_in_flight()) {
+    : ports_(ports), ranges_(range_count), depth_(stages.max_in_flight()) {
   std::vector<StageOption> options;
-  for (int port = 0; port < ports; ++port) {
-    for (int c = 0; c < range_count; ++c) {
-      for (int w = 1; w <= depth_; ++w) {
+  for (int w = 1; w <= depth_; ++w) {
+    for (int port = 0; port < ports; ++port) {
+      for (int c = 0; c < range_count; ++c) {
         options.clear();
         for (int v = stages.first_variant(port); v < stages.first_variant(port + 1); ++v) {
           const StageOption option{stages.time(v, c, w),
@@ -49,7 +56,7 @@ PipelineTable::PipelineTable(const Input& input, int micro_batches, double limit
     const std::size_t known = rows_.size();
     prepend(stages_);
     const bool any = std::any_of(rows_.begin() + static_cast<std::ptrdiff_t>(known), rows_.end(),
-                                 [](const Row& values) { return !values.values.empty(); });
+                                 [](const Row& values) { return values.values != nullptr; });
     if (!any) {
       rows_.resize(known);
       break;
@@ -57,8 +64,11 @@ PipelineTable::PipelineTable(const Input& input, int micro_batches, double limit
   }
   for (int k = input_.min_stages; k <= stages_; ++k) {
     for (int port = 0; port < ports_; ++port) {
-      const std::vector<double>& values = rows_[row(k, 0, port)].values;
-      for (std::size_t v = 0; v < values.size(); ++v) best_[v] = std::min(best_[v], values[v]);
+      const Row& here = rows_[row(k, 0, port)];
+      for (int v = here.first; v < here.last; ++v) {
+        double& best = best_[static_cast<std::size_t>(v)];
+        best = std::min(best, here.values[v]);
+      }
     }
   }
 }
@@ -70,8 +80,8 @@ std::size_t PipelineTable::row(int k, int layer, int port) const {
 }
 
 double PipelineTable::value(int k, int layer, int port, int v) const {
-  const std::vector<double>& values = rows_[row(k, layer, port)].values;
-  return values.empty() ? kInfinity : values[static_cast<std::size_t>(v)];
+  const Row& here = rows_[row(k, layer, port)];
+  return v >= here.first && v < here.last ? here.values[v] : kInfinity;
 }
 
 int PipelineTable::depth(int k) const { return std::min({micro_batches_, k, input_.options->depth()}); }
@@ -124,19 +134,19 @@ double PipelineTable::affordable(double completion) const {
   return (input_.budget - completion) + 1e-9 * std::abs(input_.budget);
 }
 
-void PipelineTable::drop(Row& values, double completion) const {
+void PipelineTable::drop(Row& values, double completion) {
   const ResourceSpace& resources = input_.space->resources;
   const double most = affordable(completion);
   double least = kInfinity;
-  int first = static_cast<int>(values.values.size());
+  int first = values.last;
   int last = 0;
   for (int v = values.first; v < values.last; ++v) {
-    double& g = values.values[static_cast<std::size_t>(v)];
+    double& g = values.values[v];
     if (g == kInfinity) continue;
     if (g > limit_ || !resources.valid(v) || price(v) > most) {
       g = kInfinity;
-      values.sums[static_cast<std::size_t>(v)] = kInfinity;
-      values.windows[static_cast<std::size_t>(v)] = kInfinity;
+      values.sums[v] = kInfinity;
+      values.windows[v] = kInfinity;
       continue;
     }
     first = std::min(first, v);
@@ -146,7 +156,7 @@ void PipelineTable::drop(Row& values, double completion) const {
   values.first = first;
   values.last = last;
   values.least_price = least;
-  if (first >= last) values = Row{};
+  if (first >= last) clear(values);
 }
 
 void PipelineTable::seed_last_stages() {
@@ -163,21 +173,41 @@ void PipelineTable::seed_last_stages() {
       ++transitions_;
       if (!(least <= limit_)) continue;
       Row& values = rows_[row(1, layer, port)];
-      open(values);
-      values.first = input_.space->step(port);
-      values.last = values.first + 1;
-      values.values[static_cast<std::size_t>(values.first)] = least;
-      values.sums[static_cast<std::size_t>(values.first)] = time;
-      values.windows[static_cast<std::size_t>(values.first)] = time - rate_;
+      const int v = input_.space->step(port);
+      widen(values, v, v + 1);
+      values.values[v] = least;
+      values.sums[v] = time;
+      values.windows[v] = time - rate_;
       drop(values, completions_[1][static_cast<std::size_t>(layer)]);
     }
   }
 }
 
-void PipelineTable::open(Row& row) const {
-  row.values.assign(best_.size(), kInfinity);
-  row.sums.assign(best_.size(), kInfinity);
-  row.windows.assign(best_.size(), kInfinity);
+void PipelineTable::widen(Row& row, int first, int last) {
+  if (row.values == nullptr) {
+    const std::size_t cells = best_.size();
+    if (spare_.empty()) {
+      // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): not initialised, as widen() does that where it matters
+      blocks_.emplace_back(new double[kRowsAtOnce * 3 * cells]);
+      for (std::size_t i = kRowsAtOnce; i-- > 0;) spare_.push_back(blocks_.back().get() + i * 3 * cells);
+    }
+    row.values = spare_.back();
+    row.sums = row.values + cells;
+    row.windows = row.sums + cells;
+    spare_.pop_back();
+    row.first = row.last = first;
+  }
+  for (double* values : {row.values, row.sums, row.windows}) {
+    if (first < row.first) std::fill(values + first, values + row.first, kInfinity);
+    if (last > row.last) std::fill(values + row.last, values + last, kInfinity);
+  }
+  row.first = std::min(row.first, first);
+  row.last = std::max(row.last, last);
+}
+
+void PipelineTable::clear(Row& row) {
+  spare_.push_back(row.values);
+  row = Row{};
 }
 
 PipelineTable::Step PipelineTable::step_of(int k, const StageOption& option, double transfer_time) const {
@@ -245,18 +275,11 @@ void PipelineTable::relax(Row& to, const Row& from, int port, const Step& step) 
   const int size = input_.space->resources.size();
   const int end = std::min(from.last, size - shift);
   if (end <= from.first) return;
-  if (to.values.empty()) {
-    open(to);
-    to.first = size;
-    to.last = 0;
-  }
-  to.first = std::min(to.first, from.first + shift);
-  to.last = std::max(to.last, end + shift);
   const int begin = from.first;
   const int target = begin + shift;
-  relax_span(step, limit_, end - begin, from.values.data() + begin, from.sums.data() + begin,
-             from.windows.data() + begin, to.values.data() + target, to.sums.data() + target,
-             to.windows.data() + target);
+  widen(to, target, end + shift);
+  relax_span(step, limit_, end - begin, from.values + begin, from.sums + begin, from.windows + begin,
+             to.values + target, to.sums + target, to.windows + target);
   transitions_ += end - from.first;
 }
 
@@ -264,13 +287,17 @@ void PipelineTable::prepend(int k) {
   rows_.resize(rows_.size() + static_cast<std::size_t>(layers_) * static_cast<std::size_t>(ports_));
   const int in_flight = depth(k + 1);
   const std::vector<double>& completions = completions_[static_cast<std::size_t>(k) + 1];
+  std::vector<int> next_ports;  // with values
   for (int next_layer = 1; next_layer < layers_; ++next_layer) {
+    next_ports.clear();
     double least = kInfinity;
     for (int port = 0; port < ports_; ++port) {
       const Row& rest = rows_[row(k, next_layer, port)];
-      if (!rest.values.empty()) least = std::min(least, rest.least_price);
+      if (rest.values == nullptr) continue;
+      next_ports.push_back(port);
+      least = std::min(least, rest.least_price);
     }
-    if (least == kInfinity) continue;
+    if (next_ports.empty()) continue;
     for (int port = 0; port < ports_; ++port) {
       const double own = price(input_.space->step(port));
       for (int layer = next_layer - 1; layer >= 0; --layer) {
@@ -283,12 +310,12 @@ void PipelineTable::prepend(int k) {
         }
         const double most = affordable(completions[static_cast<std::size_t>(layer)]) - own;
         if (least > most) continue;
-        for (int next_port = 0; next_port < ports_; ++next_port) {
+        Row& to = rows_[row(k + 1, layer, port)];
+        for (const int next_port : next_ports) {
           const Row& rest = rows_[row(k, next_layer, next_port)];
-          if (rest.values.empty() || rest.least_price > most) continue;
+          if (rest.least_price > most) continue;
           const double link = transfer(port, next_port);
           if (link == kInfinity) continue;
-          Row& to = rows_[row(k + 1, layer, port)];
           for (const StageOption& option : input_.options->at(port, range_class, in_flight)) {
             relax(to, rest, port, step_of(k + 1, option, link));
           }
@@ -299,7 +326,7 @@ void PipelineTable::prepend(int k) {
   for (int layer = 0; layer < layers_; ++layer) {
     for (int port = 0; port < ports_; ++port) {
       Row& values = rows_[row(k + 1, layer, port)];
-      if (!values.values.empty()) drop(values, completions[static_cast<std::size_t>(layer)]);
+      if (values.values != nullptr) drop(values, completions[static_cast<std::size_t>(layer)]);
     }
   }
 }
@@ -327,15 +354,15 @@ std::vector<ChainStage> PipelineTable::trace_from(int k, int port, int v) const 
       const auto options = input_.options->at(port, input_.ranges->of(layer, next_layer), depth(k));
       for (int next_port = 0; next_port < ports_ && !found; ++next_port) {
         const Row& after = rows_[row(k - 1, next_layer, next_port)];
-        if (after.values.empty() || after.values[static_cast<std::size_t>(rest)] == kInfinity) continue;
-        const auto r = static_cast<std::size_t>(rest);
+        if (rest < after.first || rest >= after.last || after.values[rest] == kInfinity) continue;
         for (const StageOption& option : options) {
           // The same operations in the same order as the table's, so that equal means equal.
           const Step step = step_of(k, option, transfer(port, next_port));
           double reached = kInfinity;
           double sum = kInfinity;
           double window = kInfinity;
-          relax_span(step, limit_, 1, &after.values[r], &after.sums[r], &after.windows[r], &reached, &sum, &window);
+          relax_span(step, limit_, 1, after.values + rest, after.sums + rest, after.windows + rest, &reached, &sum,
+                     &window);
           if (reached != goal) continue;
           chain.push_back({port, {layer, next_layer}});
           layer = next_layer;

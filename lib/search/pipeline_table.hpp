@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -39,15 +40,16 @@ class OptionTable {
 
  private:
   [[nodiscard]] std::size_t cell(int port, int range_class, int in_flight) const {
-    return (static_cast<std::size_t>(port) * static_cast<std::size_t>(ranges_) +
-            static_cast<std::size_t>(range_class)) *
-               static_cast<std::size_t>(depth_) +
-           static_cast<std::size_t>(in_flight - 1);
+    return (static_cast<std::size_t>(in_flight - 1) * static_cast<std::size_t>(ports_) +
+            static_cast<std::size_t>(port)) *
+               static_cast<std::size_t>(ranges_) +
+           static_cast<std::size_t>(range_class);
   }
 
+  int ports_ = 0;
   int ranges_ = 0;
   int depth_ = 0;
-  std::vector<std::uint32_t> starts_;  // [cell], and the end
+  std::vector<std::uint32_t> starts_;  // [cell], cells in the order in which a table asks for them; and the end
   std::vector<StageOption> options_;
   std::vector<int> reach_;  // [cell]
 };
@@ -114,11 +116,11 @@ class PipelineTable {
   [[nodiscard]] std::int64_t transitions() const { return transitions_; }
 
  private:
-  /// Values over resource vectors; [first, last) holds all finite ones.
+  /// Values of the resource vectors in [first, last); those of all others are infinite. `values` is null while all are.
   struct Row {
-    std::vector<double> values;   // g
-    std::vector<double> sums;     // S
-    std::vector<double> windows;  // W
+    double* values = nullptr;   // g
+    double* sums = nullptr;     // S
+    double* windows = nullptr;  // W
     int first = 0;
     int last = 0;
     double least_price = 0.0;  // of any vector with a value
@@ -140,7 +142,10 @@ class PipelineTable {
   [[nodiscard]] double value(int k, int layer, int port, int v) const;
   [[nodiscard]] int depth(int k) const;
   [[nodiscard]] double transfer(int from, int to) const;
-  void open(Row& row) const;
+  /// Gives a row values of [first, last), infinite where it had none.
+  void widen(Row& row, int first, int last);
+  /// Takes a row's values away.
+  void clear(Row& row);
   void seed_last_stages();
   void prepend(int k);
   [[nodiscard]] double affordable(double completion) const;
@@ -150,7 +155,7 @@ class PipelineTable {
   static void relax_span(const Step& step, double limit, int count, const double* from_g, const double* from_sum,
                          const double* from_window, double* to_g, double* to_sum, double* to_window);
   void relax(Row& to, const Row& from, int port, const Step& step);
-  void drop(Row& values, double completion) const;
+  void drop(Row& values, double completion);
   [[nodiscard]] double price(int v) const {
     return input_.prices == nullptr ? 0.0 : (*input_.prices)[static_cast<std::size_t>(v)];
   }
@@ -167,8 +172,10 @@ class PipelineTable {
   double slowest_link_ = 0.0;
   int layers_ = 0;
   int ports_ = 0;
-  int stages_ = 0;         // largest number of stages that has a feasible suffix
-  std::vector<Row> rows_;  // [k][layer][port]; empty when all values are infinite
+  int stages_ = 0;                                 // largest number of stages that has a feasible suffix
+  std::vector<Row> rows_;                          // [k][layer][port]
+  std::vector<std::unique_ptr<double[]>> blocks_;  // of values for some rows each
+  std::vector<double*> spare_;                     // values of a row each, in a block
   std::vector<double> best_;
   /// [k][layer]: least price of stages that cover the layers before `layer` when k stages follow them.
   std::vector<std::vector<double>> completions_;
