@@ -1,9 +1,11 @@
 #include <CLI/CLI.hpp>
 
 #include "app.hpp"
+#include "memory_policy.hpp"
 #include "verbs.hpp"
 
 int main(int argc, char** argv) {
+  hpplan::keep_freed_memory();
   CLI::App app{"hpplan: finds the fastest way to train a model on a mix of accelerators", "hpplan"};
   app.set_version_flag("--version", HPPLAN_VERSION);
   hpplan::AppContext context;
