@@ -231,7 +231,7 @@ Seconds gradient_sync_lower_bound(const Problem& problem, const SyncShape& shape
   // Ranks of one block on one node: own DP replicas there, and others where the stage leaves devices of the node free.
   const int on_node = std::min(devices, nodes.devices_per_node);
   const int own = std::max(1, on_node / shape.tensor_parallel);
-  const int free = nodes.devices_per_node - on_node;
+  const int free = std::max(0, nodes.devices_per_node - on_node - shape.taken);
   double best = std::numeric_limits<double>::infinity();
   if (!shape.spread && devices <= nodes.devices_per_node && own + free >= members) {
     best = 2.0 * (members - 1) / members * held / inner;  // the whole group on one node

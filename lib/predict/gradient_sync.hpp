@@ -34,6 +34,7 @@ struct SyncShape {
   int tensor_parallel = 1;
   int replicas = 1;     // of each of its layers, at least, in the whole plan, DP replicas counted
   bool spread = false;  // every layer of the stage has replicas on more than one node
+  int taken = 0;        // other devices of its node that hold no replica of any of its layers
 };
 
 /// A lower bound of the gradient synchronisation time of any plan that has such a stage. Never above the time of any

@@ -26,9 +26,12 @@ const StageTable& SearchTables::stages(int micro_batch) {
   return *table;
 }
 
-const std::vector<double>& SearchTables::transfers(int micro_batch) {
-  std::vector<double>& times = transfers_[micro_batch];
-  if (!times.empty()) return times;
+/// [from port * ports + to port]: seconds of a micro-batch's tensor over the link of the two; infinity where the job
+/// forbids the neighbourhood.
+///   link_of(problem, group, devices, group, devices)
+template <typename LinkOf>
+std::vector<double> SearchTables::times_of_links(int micro_batch, LinkOf link_of) const {
+  std::vector<double> times;
   const Bytes size = boundary_bytes(problem().model, micro_batch);
   for (const Port& from : space_->ports) {
     for (const Port& to : space_->ports) {
@@ -36,10 +39,22 @@ const std::vector<double>& SearchTables::transfers(int micro_batch) {
       const bool same_type = groups[static_cast<std::size_t>(from.group)].device_type ==
                              groups[static_cast<std::size_t>(to.group)].device_type;
       const bool allowed = same_type || !problem().job.constraints.type_pure;
-      const Link link = best_link(problem(), from.group, from.devices, to.group, to.devices);
+      const Link link = link_of(problem(), from.group, from.devices, to.group, to.devices);
       times.push_back(allowed ? transfer_time(size, link).value() : kInfinity);
     }
   }
+  return times;
+}
+
+const std::vector<double>& SearchTables::transfers(int micro_batch) {
+  std::vector<double>& times = transfers_[micro_batch];
+  if (times.empty()) times = times_of_links(micro_batch, best_link);
+  return times;
+}
+
+const std::vector<double>& SearchTables::outer_transfers(int micro_batch) {
+  std::vector<double>& times = outer_transfers_[micro_batch];
+  if (times.empty()) times = times_of_links(micro_batch, outer_link);
   return times;
 }
 
@@ -84,6 +99,46 @@ std::vector<double> best_links(SearchTables& tables, const Candidate& candidate)
   for (std::size_t s = 0; s + 1 < candidate.stages.size(); ++s) {
     links.push_back(transfers[static_cast<std::size_t>(candidate.stages[s].port) * ports +
                               static_cast<std::size_t>(candidate.stages[s + 1].port)]);
+  }
+  return links;
+}
+
+std::vector<double> least_links(SearchTables& tables, const Candidate& candidate) {
+  const std::vector<CandidateStage>& stages = candidate.stages;
+  const std::vector<Port>& ports = tables.space().ports;
+  const std::vector<double>& inner = tables.transfers(candidate.micro_batch);
+  const std::vector<double>& outer = tables.outer_transfers(candidate.micro_batch);
+  const auto rooms = static_cast<std::size_t>(tables.problem().cluster.largest_node());
+  // [stage][room that it and those after it leave on its node]: least time on links from there on.
+  std::vector<std::vector<double>> least(stages.size(), std::vector<double>(rooms, kInfinity));
+  const auto port_of = [&](std::size_t s) { return static_cast<std::size_t>(stages[s].port); };
+  const auto link_of = [&](const std::vector<double>& links, std::size_t s) {
+    return links[port_of(s) * ports.size() + port_of(s + 1)];
+  };
+  const auto own_room = [&](std::size_t s) {
+    return static_cast<std::size_t>(room_beside(tables.problem().cluster, ports[port_of(s)]));
+  };
+  least.back()[own_room(stages.size() - 1)] = 0.0;
+  for (std::size_t s = stages.size() - 1; s-- > 0;) {
+    const auto devices = static_cast<std::size_t>(ports[port_of(s)].devices);
+    for (std::size_t room = 0; room < rooms; ++room) {
+      const double rest = least[s + 1][room];
+      double& apart = least[s][own_room(s)];
+      apart = std::min(apart, rest + link_of(outer, s));
+      if (room < devices || link_of(inner, s) >= link_of(outer, s)) continue;
+      double& beside = least[s][room - devices];
+      beside = std::min(beside, rest + link_of(inner, s));
+    }
+  }
+  std::vector<double> links;
+  auto room = static_cast<std::size_t>(std::min_element(least[0].begin(), least[0].end()) - least[0].begin());
+  for (std::size_t s = 0; s + 1 < stages.size(); ++s) {
+    const std::size_t before = room + static_cast<std::size_t>(ports[port_of(s)].devices);
+    const bool beside = before < rooms && link_of(inner, s) < link_of(outer, s) &&
+                        least[s + 1][before] + link_of(inner, s) <= least[s][room];
+    links.push_back(link_of(beside ? inner : outer, s));
+    const std::vector<double>& rest = least[s + 1];
+    room = beside ? before : static_cast<std::size_t>(std::min_element(rest.begin(), rest.end()) - rest.begin());
   }
   return links;
 }

@@ -67,6 +67,8 @@ class SearchTables {
   /// [from port * ports + to port]: seconds of one micro-batch's tensor over the best link; infinity where the job
   /// forbids the neighbourhood (type-pure pipelines).
   [[nodiscard]] const std::vector<double>& transfers(int micro_batch);
+  /// The same for stages on different nodes.
+  [[nodiscard]] const std::vector<double>& outer_transfers(int micro_batch);
   /// The timer of a pipeline over links of these times: plans that share a pipeline share its simulations (CPC).
   [[nodiscard]] PipelineTimer timer(const Candidate& pipeline, const std::vector<double>& links);
   /// As many tables to be used side by side, while these here rest: what is built is shared, all sizes of the job
@@ -76,6 +78,9 @@ class SearchTables {
   [[nodiscard]] const std::vector<Bytes>& layer_gradients() const { return rows_->layer_gradients(); }
 
  private:
+  template <typename LinkOf>
+  [[nodiscard]] std::vector<double> times_of_links(int micro_batch, LinkOf link_of) const;
+
   StageRows* rows_;
   const Space* space_;
   std::function<bool()> stop_;
@@ -84,12 +89,17 @@ class SearchTables {
   int threads_ = 1;
   std::map<int, std::shared_ptr<const StageTable>> stages_;
   std::map<int, std::vector<double>> transfers_;
+  std::map<int, std::vector<double>> outer_transfers_;
   std::map<std::pair<Candidate, std::vector<double>>, PipelineTimer> timers_;  // the last ones used
   std::size_t timed_stages_ = 0;
 };
 
 /// Seconds of the transfer from each stage of the candidate to the next, over the best link of any placement.
 [[nodiscard]] std::vector<double> best_links(SearchTables& tables, const Candidate& candidate);
+
+/// The same in the placement of the pipeline alone that spends least on them: neighbours lie on one node as long as it
+/// has room for them.
+[[nodiscard]] std::vector<double> least_links(SearchTables& tables, const Candidate& candidate);
 
 /// A pipeline with half of every stage's replicas and of the micro-batch: two of them take the same time in the place
 /// of the whole, with its memory, its groups of gradients and its links, or better ones, while the optimizer is not

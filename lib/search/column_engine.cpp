@@ -15,6 +15,8 @@ namespace {
 constexpr double kClose = 2e-3;
 /// Steps of a bound: they double until one is too much work.
 constexpr double kFirstStep = 0.06;
+/// First step from there once nodes are counted.
+constexpr double kCloserStep = 0.01;
 /// The next target after one that was too much work, as a part of what its bound tells.
 constexpr double kLikely = 0.997;
 /// A bound is given up when a target this close above it is too much work; a target less close, if what it bounded
@@ -112,7 +114,7 @@ class ColumnEngine {
     part.low = low;
     part.search = std::make_unique<ColumnSearch>(tables_, count, input_.incumbent, input_.threads);
     for (const Candidate& seed : input_.seeds) part.search->offer(seed);
-    if (before != nullptr) part.search->start_from(before->prices(), before->pricing_cost());
+    if (before != nullptr) part.search->start_from(*before);
     part.search->calibrate(0.5 * (low + std::min(input_.incumbent, kFarthest * low)));
     parts_.push_back(std::move(part));
   }
@@ -165,9 +167,18 @@ class ColumnEngine {
     }
     const double to_hard = part.hard < kInfinity ? (part.hard - part.low) / part.hard : kInfinity;
     part.closed = is_tight(part) || to_hard < kCloseToHard || (hopeless && to_hard < kNearHard);
+    if (is_tight(part) && !part.search->counts_nodes()) look_closer(part);
   }
   /// Whether the bound is at the relaxed packing.
   [[nodiscard]] static bool is_tight(const Part& part) { return part.high - part.low < kClose * part.high; }
+
+  /// Where the bound is at the relaxed packing, a sharper relaxation may raise it.
+  static void look_closer(Part& part) {
+    part.search->count_nodes();
+    part.high = part.hard = kInfinity;
+    part.step = kCloserStep;
+    part.closed = false;
+  }
 
   /// Looks for plans out of the part's columns, faster and faster ones.
   void assemble(Part& part) {

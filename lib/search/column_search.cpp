@@ -198,10 +198,19 @@ void ColumnSearch::value_columns(double target) {
   }
 }
 
+PipelineTimer ColumnSearch::timer_of(const Candidate& candidate) const {
+  return {*tables_, candidate, counts_nodes() ? least_links(*tables_, candidate) : best_links(*tables_, candidate)};
+}
+
+void ColumnSearch::count_nodes() {
+  nodes_ = Pricer::Nodes::Counted;
+  for (Column& column : columns_) column.timer = timer_of(column.candidate);
+}
+
 void ColumnSearch::add(Candidate candidate, double relaxed) {
   const auto [place, added] = known_.try_emplace(candidate, columns_.size());
   if (added) {
-    Column column{candidate, PipelineTimer(*tables_, candidate, best_links(*tables_, candidate)), {}};
+    Column column{candidate, timer_of(candidate), {}};
     column.use.assign(stock_.size(), 0.0);
     column.tail = pipeline_tail(*tables_, candidate, pipelines_);
     column.use.back() = pipelines_.last == 1 ? 0.0 : 1.0;  // one pipeline has no others to trade devices with
@@ -361,7 +370,8 @@ std::vector<Pricer::Priced> ColumnSearch::price_cells(const Pass& pass, const st
   for_each_index(cells.size(), threads_, [&](std::size_t i) {
     const Cell& cell = cells[i];
     const double budget = samples_of(cell, cell.last) / floor;
-    results[i] = pricers_[cell.size].cheapest(pass.sheets.at(key_of(cell)).sheet, cell.stages, budget, most_work);
+    results[i] =
+        pricers_[cell.size].cheapest(pass.sheets.at(key_of(cell)).sheet, cell.stages, budget, nodes_, most_work);
   });
   std::vector<std::int64_t> parts;
   for (const Pricer::Priced& result : results) {

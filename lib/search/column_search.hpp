@@ -27,16 +27,15 @@ class ColumnSearch {
   /// Moves the prices to where the sheets alone bound the samples by `target` best: the DP is slow at prices that make
   /// one group of devices, or the right to a pipeline, a bargain.
   void calibrate(double target);
-  [[nodiscard]] const Prices& prices() const { return center_; }
-  /// Work of one DP, on average.
-  [[nodiscard]] double pricing_cost() const {
-    return priced_ > 0 ? static_cast<double>(pricing_ / priced_ + kPricing) : first_cost_;
+  /// Starts with the prices that another search ended with, with what a DP cost there, and counting nodes if it did.
+  void start_from(const ColumnSearch& other) {
+    center_ = other.center_;
+    first_cost_ = other.pricing_cost();
+    nodes_ = other.nodes_;
   }
-  /// Takes what another search ended with as the first prices, and as what a DP costs.
-  void start_from(const Prices& prices, double pricing_cost) {
-    center_ = prices;
-    first_cost_ = pricing_cost;
-  }
+  /// From now on pipelines have the places that their nodes have room for: sharper bounds for more work.
+  void count_nodes();
+  [[nodiscard]] bool counts_nodes() const { return nodes_ == Pricer::Nodes::Counted; }
 
   enum class Answer { Impossible, Possible, TooMuchWork };
   /// Impossible: no plan finishes the global batch by `target` (proved). Possible: the relaxation finishes it.
@@ -130,7 +129,12 @@ class ColumnSearch {
   void split(Pass& pass, const Cell& cell) const;
   [[nodiscard]] double worth_of(const Cell& cell) const;
   [[nodiscard]] double samples_of(const Cell& cell, int micro_batches) const;
+  /// Work of one DP, on average.
+  [[nodiscard]] double pricing_cost() const {
+    return priced_ > 0 ? static_cast<double>(pricing_ / priced_ + kPricing) : first_cost_;
+  }
   void add(Candidate candidate, double relaxed);
+  [[nodiscard]] PipelineTimer timer_of(const Candidate& candidate) const;
   void count(const std::vector<std::int64_t>& parts);
   [[nodiscard]] std::vector<Probe> probes(double target);
   void value_probes(double target, const Prices& prices, double enough, std::span<Probe> probes);
@@ -144,6 +148,7 @@ class ColumnSearch {
   SearchTables* tables_;
   PipelineCount pipelines_;
   int threads_;
+  Pricer::Nodes nodes_ = Pricer::Nodes::Endless;
   std::vector<std::unique_ptr<StageMenu>> menus_;
   std::vector<Pricer> pricers_;
   std::vector<double> stock_;

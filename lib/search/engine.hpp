@@ -88,7 +88,8 @@ inline constexpr const char* kEndedEarly = "the search was ended early: the plan
 /// (good_plans.hpp), and prices per device bound the whole space and find more plans (column_engine.hpp); their work
 /// depends on the ports and not on the number of devices. Most pipelines are too dear by bounds with one number per
 /// state already (sum_bound.hpp), which see the fill and the links of deep pipelines; a DP with a frontier settles the
-/// rest. In the end the stages of the best plan change their order (reorder.hpp) and their places (improve_places.hpp).
+/// rest, and where that proves all it can, one that counts the devices of each node (pricing.hpp). In the end the
+/// stages of the best plan change their order (reorder.hpp) and their places (improve_places.hpp).
 ///
 /// Of plans with equal time the one that is first in EvenOrder is chosen, where few enough are that fast to look at
 /// all.

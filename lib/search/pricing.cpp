@@ -27,10 +27,10 @@ Pricer::Pricer(const StageMenu& menu, int min_stages, int max_stages)
 /// (price, S, largest window excess over lambda).
 class Pricer::Table {
  public:
-  Table(const StageMenu& menu, const PriceSheet& sheet, int p, double budget, std::int64_t most_work)
-      : menu_(menu), sheet_(sheet), p_(p), m_(sheet.micro_batches()), budget_(budget * (1.0 + kPriceRound)),
-        most_work_(most_work), layers_(menu.layers()), ports_(static_cast<int>(menu.ports().size())),
-        limit_(sheet.limit() * (1.0 + kPriceRound)) {
+  Table(const StageMenu& menu, const PriceSheet& sheet, int p, double budget, Nodes nodes, std::int64_t most_work)
+      : menu_(menu), sheet_(sheet), p_(p), m_(sheet.micro_batches()), counted_(nodes == Nodes::Counted),
+        budget_(budget * (1.0 + kPriceRound)), most_work_(most_work), layers_(menu.layers()),
+        ports_(static_cast<int>(menu.ports().size())), limit_(sheet.limit() * (1.0 + kPriceRound)) {
     least_sums_.assign(static_cast<std::size_t>(p_) + 1, 0.0);
     prefixes_ = least_before(0.0, [&](int depth) -> const std::vector<double>& { return sheet_.stage_price(depth); });
     const double multiplier = sheet.multiplier(p);
@@ -73,6 +73,7 @@ class Pricer::Table {
     std::int32_t variant = 0;
     std::int32_t next_layer = 0;
     std::int16_t next_port = 0;
+    std::int16_t room = 0;  // devices of its node that neither this stage nor those after it there hold, if counted
     std::int32_t next_point = 0;
   };
   using Frontier = std::vector<Point>;
@@ -86,6 +87,9 @@ class Pricer::Table {
   /// Least price of the first p - k stages when they hold the layers before `layer`.
   [[nodiscard]] double prefix(int layer, int k) const {
     return prefixes_[static_cast<std::size_t>(k)][static_cast<std::size_t>(layer)];
+  }
+  [[nodiscard]] std::int16_t room_of(int port) const {
+    return counted_ ? static_cast<std::int16_t>(menu_.room(port)) : std::int16_t{0};
   }
   [[nodiscard]] int in_flight(int k) const { return menu_.in_flight(k, m_); }
 
@@ -116,11 +120,12 @@ class Pricer::Table {
     sums_.emplace(menu_, sheet_, p_);
     sums_->set_multiplier(multiplier);
     std::vector<double> costs;
-    values_ = least_before(-multiplier * sums_->most(p_), [&](int depth) -> const std::vector<double>& {
-      costs.clear();
-      for (const SumBound::Cost& cost : sums_->stages(depth)) costs.push_back(cost.value);
-      return costs;
-    });
+    values_ = least_before(-multiplier * (sums_->most(p_) + menu_.cut_charge()),
+                           [&](int depth) -> const std::vector<double>& {
+                             costs.clear();
+                             for (const SumBound::Cost& cost : sums_->stages(depth)) costs.push_back(cost.value);
+                             return costs;
+                           });
     work_ += sums_->work();
   }
   /// Whether k stages from `layer` on at this price, with these parts of the sum, leave no pipeline within the budget.
@@ -155,12 +160,13 @@ class Pricer::Table {
         const double price = sheet_.port_price(port) + sheet_.prices().pipeline;
         if (price + prefix(layer, 1) > budget_) continue;
         for (const MenuOption& option : menu_.at(port, menu_.ranges().of(layer, layers_), 1)) {
-          if (!fits(option, 1, 0.0)) continue;
+          if (!fits(option.time, option.tail, 1, 0.0)) continue;
           const double window = rate == kInfinity ? -kInfinity : option.time - rate;
           if (window > 0.0) continue;
           const double parts = sums_ ? sums_->part(option) : 0.0;
           if (too_dear(1, layer, price, parts)) continue;
-          add(frontier(1, layer, port), {price, option.time, window, parts, option.variant, layers_, 0, 0});
+          add(frontier(1, layer, port),
+              {price, option.time, window, parts, option.variant, layers_, 0, room_of(port), 0});
         }
       }
     }
@@ -199,7 +205,7 @@ class Pricer::Table {
           if (rest > affordable) continue;
           for (const MenuOption& option : menu_.at(port, range, depth)) {
             if (m_ * option.time + option.tail > limit_) continue;
-            extend(k, {layer, next_layer, port, option}, own, affordable, rate);
+            extend(k, {layer, next_layer, port, option, own, affordable}, rate);
           }
         }
       }
@@ -211,51 +217,74 @@ class Pricer::Table {
     int next_layer = 0;
     int port = 0;
     MenuOption option;
+    double price = 0.0;       // of its devices
+    double affordable = 0.0;  // for the stages after it
   };
 
-  void extend(int k, const Stage& stage, double own, double affordable, double rate) {
-    Frontier& to = frontier(k, stage.layer, stage.port);
-    const double time = stage.option.time;
-    const double own_parts = sums_ ? sums_->part(stage.option) : 0.0;
+  /// Puts the stage in front of all that may follow it: on the node of the next stage, where that has room, or on
+  /// another one.
+  void extend(int k, const Stage& stage, double rate) {
+    const int range = menu_.ranges().of(stage.layer, stage.next_layer);
+    const int devices = menu_.ports()[static_cast<std::size_t>(stage.port)].devices;
     for (int next_port = 0; next_port < ports_; ++next_port) {
       const Frontier& rest = frontier(k - 1, stage.next_layer, next_port);
       if (rest.empty()) continue;
-      const double link = menu_.transfer(stage.port, next_port);
-      if (link == kInfinity) continue;
-      const double capped = 2.0 * std::min(link, menu_.link_cap());
+      const double inner = menu_.transfer(stage.port, next_port);
+      const double outer = menu_.outer_transfer(stage.port, next_port);
+      if (inner == kInfinity) continue;
       for (std::size_t i = 0; i < rest.size(); ++i) {
         const Point& next = rest[i];
-        if (next.price > affordable) break;  // ascending in price
-        ++work_;
-        const double parts = own_parts + capped + next.parts;
-        if (too_dear(k, stage.layer, own + next.price, parts)) continue;
-        const double after = 2.0 * link + next.sum;
-        if (!fits(stage.option, k, after)) continue;
-        double window = -kInfinity;
-        if (rate < kInfinity) {
-          window = time - rate + std::max(0.0, capped + next.window);
-          if (window > 0.0) continue;
-          // Below this it can no longer matter to the stage before.
-          window = std::max(window, -2.0 * menu_.link_cap());
-        }
-        add(to, {own + next.price, time + after, window, parts, stage.option.variant, stage.next_layer,
-                 static_cast<std::int16_t>(next_port), static_cast<std::int32_t>(i)});
+        if (next.price > stage.affordable) break;  // ascending in price
+        Point point{stage.price + next.price,
+                    0.0,
+                    0.0,
+                    0.0,
+                    stage.option.variant,
+                    stage.next_layer,
+                    static_cast<std::int16_t>(next_port),
+                    room_of(stage.port),
+                    static_cast<std::int32_t>(i)};
+        join(k, stage, stage.option.tail, counted_ ? outer : inner, next, rate, point);
+        if (!counted_ || inner >= outer || next.room < devices) continue;
+        const int taken = point.room + devices - next.room;
+        point.room = static_cast<std::int16_t>(next.room - devices);
+        join(k, stage, menu_.tail(stage.option, range, taken), inner, next, rate, point);
       }
     }
   }
 
+  /// Adds the point of a stage with this tail, and this link to those after it, if it may be worth its price.
+  void join(int k, const Stage& stage, double tail, double link, const Point& next, double rate, Point point) {
+    ++work_;
+    const double capped = 2.0 * std::min(link, menu_.link_cap());
+    point.parts = (sums_ ? sums_->part(stage.option) : 0.0) + capped + next.parts;
+    if (too_dear(k, stage.layer, point.price, point.parts)) return;
+    const double after = 2.0 * link + next.sum;
+    if (!fits(stage.option.time, tail, k, after)) return;
+    point.sum = stage.option.time + after;
+    point.window = -kInfinity;
+    if (rate < kInfinity) {
+      point.window = stage.option.time - rate + std::max(0.0, capped + next.window);
+      if (point.window > 0.0) return;
+      // Below this it can no longer matter to the stage before.
+      point.window = std::max(point.window, -2.0 * menu_.link_cap());
+    }
+    add(frontier(k, stage.layer, stage.port), point);
+  }
+
   /// The conditions on one stage with k - 1 stages after it that take `after` (R) in all.
-  [[nodiscard]] bool fits(const MenuOption& option, int k, double after) const {
-    const double sum = std::max(least_sum(p_), option.time + after);
-    const double time = limit_ - option.tail;
-    if (m_ > k) return sum + (m_ - k) * option.time + after <= time && m_ * option.time <= time;
-    return sum + (m_ - 1) * 0.5 * option.time <= time;
+  [[nodiscard]] bool fits(double stage, double tail, int k, double after) const {
+    const double sum = std::max(least_sum(p_), stage + after);
+    const double time = limit_ - tail;
+    if (m_ > k) return sum + (m_ - k) * stage + after <= time && m_ * stage <= time;
+    return sum + (m_ - 1) * 0.5 * stage <= time;
   }
 
   /// Keeps the frontier ascending in price. A point that is hardly better than a cheaper one is merged into it, with
   /// the better of both values: the frontier stays small and the prices stay lower bounds.
   void add(Frontier& points, const Point& point) {
     const auto merged = [&](Point& known) {
+      if (known.room < point.room) return false;
       if (known.sum > point.sum + merge_sum_ || known.window > point.window + merge_window_) return false;
       known.sum = std::min(known.sum, point.sum);
       known.window = std::min(known.window, point.window);
@@ -280,7 +309,7 @@ class Pricer::Table {
     std::size_t kept = place;
     Point added = point;
     for (std::size_t i = place; i < points.size(); ++i) {
-      if (points[i].sum >= point.sum && points[i].window >= point.window) {
+      if (points[i].sum >= point.sum && points[i].window >= point.window && points[i].room <= point.room) {
         added.parts = std::min(added.parts, points[i].parts);
       } else {
         points[kept++] = points[i];
@@ -342,6 +371,7 @@ class Pricer::Table {
   const PriceSheet& sheet_;
   int p_;
   int m_;
+  bool counted_;  // nodes
   double budget_;
   std::int64_t most_work_;
   int layers_;
@@ -360,8 +390,9 @@ class Pricer::Table {
   std::int64_t work_ = 0;
 };
 
-Pricer::Priced Pricer::cheapest(const PriceSheet& sheet, int p, double budget, std::int64_t most_work) const {
-  return Table(*menu_, sheet, p, budget, most_work).run();
+Pricer::Priced Pricer::cheapest(const PriceSheet& sheet, int p, double budget, Nodes nodes,
+                                std::int64_t most_work) const {
+  return Table(*menu_, sheet, p, budget, nodes, most_work).run();
 }
 
 }  // namespace hpplan

@@ -21,6 +21,10 @@ namespace hpplan {
 /// stages, M = m - 1 - w_j and n = k - j + 1, takes S_0 + S_j + q n lambda + (the part), and the part is at least
 /// (M mod n) lambda - 2 c for the link that it stops at, as the rest of the window averages at most lambda. So
 /// lambda <= (T - S_0 - S_j + 2 c) / (m - 1 - w_j). S_0 and S_j are bounded by what the DP itself finds.
+///
+/// Neighbours that share a node form a chain of no more devices than the node has, and a link between two chains leaves
+/// the node. Of the other replicas of a stage's layers that node has room for no more than the chain leaves devices.
+/// The DP counts them on request; the sheets know of the former by charges (NodeCharges).
 class Pricer {
  public:
   /// The menu must outlive the pricer. Safe to use from several threads.
@@ -31,6 +35,12 @@ class Pricer {
     return {*menu_, min_stages_, max_stages_, micro_batches, limit, prices};
   }
 
+  /// What is known of the places of a pipeline's stages.
+  ///   Endless   any two neighbours may share a node that has room for both
+  ///   Counted   a node has only so many devices: neighbours that share one leave less room for the stages before them,
+  ///             and for other replicas of their layers. Sharper, at several times the work.
+  enum class Nodes { Endless, Counted };
+
   struct Priced {
     double price = kInfinity;  // no pipeline of p stages is cheaper; infinity: none within the budget
     Candidate candidate;       // the relaxed pipeline of this price
@@ -39,7 +49,7 @@ class Pricer {
   };
   /// The cheapest relaxed pipeline of exactly p stages among those that cost at most `budget`; given up after
   /// `most_work` transitions.
-  [[nodiscard]] Priced cheapest(const PriceSheet& sheet, int p, double budget,
+  [[nodiscard]] Priced cheapest(const PriceSheet& sheet, int p, double budget, Nodes nodes,
                                 std::int64_t most_work = std::numeric_limits<std::int64_t>::max()) const;
 
  private:

@@ -41,6 +41,10 @@ bool ResourceSpace::contains(int outer, int inner) const {
   return true;
 }
 
+int room_beside(const ClusterSpec& cluster, const Port& port) {
+  return std::max(0, cluster.node_groups[static_cast<std::size_t>(port.group)].devices_per_node - port.devices);
+}
+
 std::vector<int> port_sizes(const NodeGroup& group, const Constraints& constraints) {
   std::set<int> sizes;
   if (!constraints.whole_nodes) {

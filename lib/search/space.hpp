@@ -14,6 +14,9 @@ struct Port {
   friend auto operator<=>(const Port&, const Port&) = default;
 };
 
+/// Devices that a stage on the port leaves free on its node; 0 where it takes whole nodes.
+[[nodiscard]] int room_beside(const ClusterSpec& cluster, const Port& port);
+
 /// How a port splits its devices: devices = tensor_parallel * data_parallel.
 struct Split {
   int tensor_parallel = 1;

@@ -24,21 +24,23 @@ StageMenu::StageMenu(SearchTables& tables, int micro_batch, PipelineCount pipeli
     if (stages.first_variant(p) == stages.first_variant(p + 1)) continue;
     ports_.push_back(space.ports[static_cast<std::size_t>(p)]);
     space_ports_.push_back(p);
+    rooms_.push_back(room_beside(tables.problem().cluster, ports_.back()));
   }
+  add_tails(tables, pipelines);
   std::vector<MenuOption> options;
-  std::vector<double> tails;  // of every variant
   for (int c = 0; c < ranges_->count(); ++c) {
-    tails.clear();
-    for (int v = 0; v < static_cast<int>(stages.variants().size()); ++v) {
-      tails.push_back(stages.optimizer(v, c) + own_sync_share(tables, stages, v, c, pipelines));
-    }
+    const auto covers = [&](const MenuOption& a, const MenuOption& b) {
+      const auto tails = tails_of(a.variant, c);
+      return a.time <= b.time &&
+             std::equal(tails.begin(), tails.end(), tails_of(b.variant, c).begin(), std::less_equal{});
+    };
     for (int w = 1; w <= depth_; ++w) {
       for (const int port : space_ports_) {
         starts_.push_back(static_cast<std::uint32_t>(options_.size()));
         options.clear();
         for (int v = stages.first_variant(port); v < stages.first_variant(port + 1); ++v) {
-          const MenuOption option{stages.time(v, c, w), tails[static_cast<std::size_t>(v)], v};
-          if (option.time + option.tail <= limit) add_if_useful(options, option);
+          const MenuOption option{stages.time(v, c, w), tails_of(v, c).front(), v};
+          if (option.time + option.tail <= limit) add_if_useful(options, option, covers);
         }
         for (const MenuOption& option : options) least_tail_ = std::min(least_tail_, option.tail);
         options_.insert(options_.end(), options.begin(), options.end());
@@ -60,10 +62,13 @@ StageMenu::StageMenu(SearchTables& tables, int micro_batch, PipelineCount pipeli
   }
 
   const std::vector<double>& links = tables.transfers(micro_batch);
+  const std::vector<double>& outer_links = tables.outer_transfers(micro_batch);
   for (const int from : space_ports_) {
     for (const int to : space_ports_) {
-      transfers_.push_back(links[static_cast<std::size_t>(from) * space.ports.size() + static_cast<std::size_t>(to)]);
-      if (transfers_.back() < kInfinity) link_cap_ = std::max(link_cap_, transfers_.back());
+      const std::size_t place = static_cast<std::size_t>(from) * space.ports.size() + static_cast<std::size_t>(to);
+      transfers_.push_back(links[place]);
+      outer_transfers_.push_back(outer_links[place]);
+      if (links[place] < kInfinity) link_cap_ = std::max({link_cap_, links[place], outer_links[place]});
     }
   }
   link_cap_ = std::min(link_cap_, kLinkShare * limit);
@@ -74,6 +79,33 @@ StageMenu::StageMenu(SearchTables& tables, int micro_batch, PipelineCount pipeli
       const double link = transfer(static_cast<int>(from), static_cast<int>(to));
       link_in_[to] = std::min(link_in_[to], link);
       link_out_[from] = std::min(link_out_[from], link);
+    }
+  }
+  std::vector<double> ends;
+  for (std::size_t port = 0; port < ports_.size(); ++port) {
+    double outer = link_cap_;
+    for (std::size_t other = 0; other < ports_.size(); ++other) {
+      outer = std::min({outer, outer_transfer(static_cast<int>(port), static_cast<int>(other)),
+                        outer_transfer(static_cast<int>(other), static_cast<int>(port))});
+    }
+    ends.push_back(std::max(0.0, outer - std::max(link_in_[port], link_out_[port])));
+  }
+  charges_ = node_charges(tables.problem().cluster, ports_, std::move(ends));
+}
+
+/// Later stages of a pipeline hold none of a stage's layers, but the tied head of the model the first one's.
+void StageMenu::add_tails(SearchTables& tables, PipelineCount pipelines) {
+  const Problem& problem = tables.problem();
+  most_taken_ = static_cast<std::size_t>(problem.cluster.largest_node());
+  for (int v = 0; v < static_cast<int>(stages_->variants().size()); ++v) {
+    for (int c = 0; c < ranges_->count(); ++c) {
+      const LayerRange range = ranges_->example(c);
+      const bool tied = problem.model.tied_embeddings && (range.first == 0 || range.last == layers());
+      const double optimizer = stages_->optimizer(v, c);
+      for (int taken = 0; taken < static_cast<int>(most_taken_); ++taken) {
+        const double share = own_sync_share(tables, *stages_, v, c, pipelines, false, tied ? 0 : taken);
+        tails_.push_back(optimizer + share);
+      }
     }
   }
 }

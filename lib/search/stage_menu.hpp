@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "search/candidate.hpp"
+#include "search/node_charges.hpp"
 #include "search/sync_share.hpp"
 
 namespace hpplan {
@@ -20,7 +21,8 @@ struct MenuOption {
 };
 
 /// The stage options of one micro-batch size, for pricing: for every usable port, range class and in-flight depth the
-/// Pareto-optimal (time, tail) pairs over the splits, in one block of memory.
+/// Pareto-optimal (time, tail) pairs over the splits, in one block of memory. What else the pipeline has on a stage's
+/// node leaves less room for other replicas of its layers there, and the tail is longer.
 class StageMenu {
  public:
   /// Options with time + tail above `limit` are left out.
@@ -52,9 +54,25 @@ class StageMenu {
   [[nodiscard]] double transfer(int from, int to) const {
     return transfers_[static_cast<std::size_t>(from) * ports_.size() + static_cast<std::size_t>(to)];
   }
-  /// Least time of a link to, and from, a port; no more than link_cap().
-  [[nodiscard]] double link_in(int port) const { return link_in_[static_cast<std::size_t>(port)]; }
-  [[nodiscard]] double link_out(int port) const { return link_out_[static_cast<std::size_t>(port)]; }
+  /// The same between two nodes.
+  [[nodiscard]] double outer_transfer(int from, int to) const {
+    return outer_transfers_[static_cast<std::size_t>(from) * ports_.size() + static_cast<std::size_t>(to)];
+  }
+  /// Devices that a stage on a port leaves free on its node.
+  [[nodiscard]] int room(int port) const { return rooms_[static_cast<std::size_t>(port)]; }
+  /// The tail of an option of the range class where `taken` devices of its node hold later stages of its pipeline.
+  [[nodiscard]] double tail(const MenuOption& option, int range_class, int taken) const {
+    return tails_of(option.variant, range_class)[static_cast<std::size_t>(taken)];
+  }
+  /// A stage's part of the time that its pipeline spends on links, both ways: what its two links cost at least, and its
+  /// charge for those between nodes, which no pipeline can avoid (NodeCharges). Over all stages of a pipeline no more
+  /// than its links take; over its first stages no more than the links between them, the next one and cut_charge().
+  [[nodiscard]] double links(int port, bool first, bool last) const {
+    const auto p = static_cast<std::size_t>(port);
+    const double end = -charges_.of_end[p];
+    return (first ? end : link_in_[p]) + (last ? end : link_out_[p]) + charges_.of_stage[p];
+  }
+  [[nodiscard]] double cut_charge() const { return charges_.of_cut; }
   /// Links count no more than this in the window terms, where one link is lost to rounding.
   [[nodiscard]] double link_cap() const { return link_cap_; }
   [[nodiscard]] double least_tail() const { return least_tail_; }
@@ -63,6 +81,13 @@ class StageMenu {
   }
 
  private:
+  [[nodiscard]] std::span<const double> tails_of(int variant, int range_class) const {
+    const std::size_t cell = static_cast<std::size_t>(variant) * static_cast<std::size_t>(ranges_->count()) +
+                             static_cast<std::size_t>(range_class);
+    return {tails_.data() + cell * most_taken_, most_taken_};
+  }
+  void add_tails(SearchTables& tables, PipelineCount pipelines);
+
   int micro_batch_ = 1;
   const RangeClasses* ranges_ = nullptr;
   const StageTable* stages_ = nullptr;
@@ -71,10 +96,15 @@ class StageMenu {
   std::vector<int> space_ports_;
   std::vector<std::uint32_t> starts_;  // [range class][in flight - 1][port]
   std::vector<MenuOption> options_;
-  std::vector<char> same_;  // [range class][in flight - 1]
+  std::vector<char> same_;      // [range class][in flight - 1]
+  std::size_t most_taken_ = 1;  // devices of a node, at most
+  std::vector<double> tails_;   // [variant][range class][taken]
+  std::vector<int> rooms_;      // [port]
   std::vector<double> transfers_;
-  std::vector<double> link_in_;   // [port]
-  std::vector<double> link_out_;  // [port]
+  std::vector<double> outer_transfers_;
+  std::vector<double> link_in_;   // [port]: least time of a link to a port; no more than link_cap()
+  std::vector<double> link_out_;  // [port]: and from it
+  NodeCharges charges_;
   double link_cap_ = 0.0;
   double least_tail_ = kInfinity;
 };

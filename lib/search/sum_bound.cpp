@@ -57,8 +57,7 @@ SumBound::Choices SumBound::choices_of(int range_class, int in_flight) {
   };
   for (int port = 0; port < static_cast<int>(menu_->ports().size()); ++port) {
     const double price = sheet_->port_price(port);
-    // Both ends of a link pay half of the two ways over it.
-    const double links = (first ? 0.0 : menu_->link_in(port)) + (last ? 0.0 : menu_->link_out(port));
+    const double links = menu_->links(port, first, last);
     const auto options = menu_->at(port, range_class, in_flight);
     work_ += static_cast<std::int64_t>(options.size());
     for (const MenuOption& option : options) {

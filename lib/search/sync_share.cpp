@@ -7,13 +7,13 @@
 namespace hpplan {
 
 double own_sync_share(const SearchTables& tables, const StageTable& stages, int variant, int range_class,
-                      PipelineCount pipelines, bool spread) {
+                      PipelineCount pipelines, bool spread, int taken) {
   const Problem& problem = tables.problem();
   if (problem.job.overlap_gradient_sync) return 0.0;
   const Variant& v = stages.variants()[static_cast<std::size_t>(variant)];
   const Port& port = tables.space().ports[static_cast<std::size_t>(v.port)];
   const int replicas = v.split.data_parallel + pipelines.first - 1;
-  const SyncShape shape{port.group, port.devices, v.split.tensor_parallel, replicas, spread};
+  const SyncShape shape{port.group, port.devices, v.split.tensor_parallel, replicas, spread, taken};
   return gradient_sync_lower_bound(problem, shape, stages.held(variant, range_class)).value();
 }
 

@@ -17,8 +17,9 @@ struct PipelineCount {
 /// of so many pipelines, in seconds: every other pipeline holds each of its layers at least once. 0 where the drain of
 /// the pipelines may hide the sync.
 ///   spread   each of its layers is known to have replicas on more than one node
+///   taken    other devices of its node that are known to hold none of its layers
 [[nodiscard]] double own_sync_share(const SearchTables& tables, const StageTable& stages, int variant, int range_class,
-                                    PipelineCount pipelines, bool spread = false);
+                                    PipelineCount pipelines, bool spread = false, int taken = 0);
 
 /// Least time that any plan of so many pipelines spends after them because of this stage.
 ///   spread   each of its layers is known to have replicas on more than one node

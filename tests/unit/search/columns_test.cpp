@@ -4,6 +4,7 @@
 #include "predict/rate_bound.hpp"
 #include "search/column_engine.hpp"
 #include "search/column_search.hpp"
+#include "search/node_charges.hpp"
 #include "support/brute_force.hpp"
 #include "support/catch.hpp"
 #include "support/random_problems.hpp"
@@ -25,15 +26,60 @@ Candidate random_pipeline(Dice& dice, Pieces& pieces, int micro_batch) {
   const StageTable& stages = pieces.tables.stages(micro_batch);
   const int layers = pieces.problem.model.layer_count();
   Candidate candidate{micro_batch, {}};
+  const int longest = dice.one_of({1, 2, layers});
   int first = 0;
   while (first < layers) {
-    const int last = dice.whole(first + 1, layers);
+    const int last = dice.whole(first + 1, std::min(layers, first + longest));
     const Variant& variant =
         stages.variants()[static_cast<std::size_t>(dice.whole(0, static_cast<int>(stages.variants().size()) - 1))];
     candidate.stages.push_back({variant.port, variant.split, {first, last}});
     first = last;
   }
   return candidate;
+}
+
+/// Where the stages of a pipeline lie, as far as a pipeline alone can tell.
+struct Chains {
+  std::vector<double> links;  // seconds to the next stage
+  std::vector<int> taken;     // devices of each stage's node that hold the next stages
+};
+
+/// Each stage on the node of the next one, if it fits there and chance wants it.
+Chains random_chains(Dice& dice, Pieces& pieces, const Candidate& candidate) {
+  const std::vector<Port>& ports = pieces.space.ports;
+  const auto port_of = [&](std::size_t s) { return static_cast<std::size_t>(candidate.stages[s].port); };
+  const double share = dice.one_of({0.3, 0.7, 1.0});
+  Chains chains;
+  chains.links.assign(candidate.stages.size() - 1, 0.0);
+  chains.taken.assign(candidate.stages.size(), 0);
+  for (std::size_t s = candidate.stages.size() - 1; s-- > 0;) {
+    const Port& port = ports[port_of(s)];
+    const Port& next = ports[port_of(s + 1)];
+    const std::size_t pair = port_of(s) * ports.size() + port_of(s + 1);
+    const int per_node = pieces.problem.cluster.node_groups[static_cast<std::size_t>(port.group)].devices_per_node;
+    const int beside = next.devices + chains.taken[s + 1];
+    if (port.group == next.group && beside + port.devices <= per_node && dice.chance(share)) {
+      chains.links[s] = pieces.tables.transfers(candidate.micro_batch)[pair];
+      chains.taken[s] = beside;
+    } else {
+      chains.links[s] = pieces.tables.outer_transfers(candidate.micro_batch)[pair];
+    }
+  }
+  return chains;
+}
+
+/// What a plan of so many pipelines spends after them because of this one.
+double tail_of(Pieces& pieces, const Candidate& candidate, const Chains& chains, PipelineCount count) {
+  const StageTable& stages = pieces.tables.stages(candidate.micro_batch);
+  double tail = 0.0;
+  for (std::size_t s = 0; s < candidate.stages.size(); ++s) {
+    const CandidateStage& stage = candidate.stages[s];
+    const int variant = stages.variant_of(stage.port, stage.split);
+    const int range = pieces.tables.ranges().of(stage.layers.first, stage.layers.last);
+    const double share = own_sync_share(pieces.tables, stages, variant, range, count, false, chains.taken[s]);
+    tail = std::max(tail, stages.optimizer(variant, range) + share);
+  }
+  return tail;
 }
 
 double price_of(const Pieces& pieces, const Candidate& candidate, const Prices& prices) {
@@ -95,9 +141,10 @@ TEST_CASE("the packing program's prices prove its value", "[search]") {
 TEST_CASE("no pipeline is cheaper than its price bound", "[search][property]") {
   int compared = 0;
   int sharper = 0;
+  int counted = 0;
   int given_up = 0;
   for (std::uint64_t seed = 1; seed <= 250; ++seed) {
-    const Inputs inputs = random_inputs(seed, {8, 2, 6, 64});
+    const Inputs inputs = random_inputs(seed, {12, 2, 8, 64});
     Pieces pieces(inputs);
     Dice dice(seed);
     for (const int b : pieces.problem.job.micro_batches) {
@@ -108,16 +155,15 @@ TEST_CASE("no pipeline is cheaper than its price bound", "[search][property]") {
         const int p = static_cast<int>(candidate.stages.size());
         if (p > pieces.space.max_stages) continue;
         const int m = dice.whole(1, pieces.problem.job.global_batch / b);
-        PipelineTimer timer(pieces.tables, candidate, best_links(pieces.tables, candidate));
-        double tail = 0.0;
-        for (const CandidateStage& stage : candidate.stages) {
-          tail = std::max(tail, stage_tail(pieces.tables, b, stage, {1, 1}));
-        }
-        const double time = timer.time(m) + tail;
+        const Chains chains = random_chains(dice, pieces, candidate);
+        PipelineTimer timer(pieces.tables, candidate, chains.links);
+        const int pipelines = dice.whole(1, 3);
+        const PipelineCount count{pipelines, pipelines};
+        const double time = timer.time(m) + tail_of(pieces, candidate, chains, count);
         if (!(time < kInfinity)) continue;
         ++compared;
         INFO("seed " << seed << ", b " << b << ", m " << m << ", p " << p << ": " << describe(inputs));
-        const StageMenu menu(pieces.tables, b, {1, 1}, time);
+        const StageMenu menu(pieces.tables, b, count, time);
         const Pricer pricer(menu, 1, pieces.space.max_stages);
         PriceSheet sheet = pricer.sheet(m, time, prices);
         const double plain = sheet.least(std::min(p, sheet.stages()));
@@ -126,12 +172,15 @@ TEST_CASE("no pipeline is cheaper than its price bound", "[search][property]") {
         REQUIRE(sheet.stages() >= p);
         sharper += sheet.least(p) > plain * 1.01 ? 1 : 0;
         CHECK(sheet.least(p) <= price * (1.0 + 1e-9));
-        const Pricer::Priced whole = pricer.cheapest(sheet, p, price);
+        const double endless = pricer.cheapest(sheet, p, price, Pricer::Nodes::Endless).price;
+        const Pricer::Priced whole = pricer.cheapest(sheet, p, price, Pricer::Nodes::Counted);
         const double priced = whole.price;
+        CHECK(endless <= price * (1.0 + 1e-9));
+        counted += priced > endless * 1.01 ? 1 : 0;
         CHECK(priced <= price * (1.0 + 1e-9));
         CHECK(priced >= sheet.least(p) * (1.0 - 1e-9));
         CHECK_FALSE(whole.cut);
-        const Pricer::Priced hasty = pricer.cheapest(sheet, p, price, whole.work / 2);
+        const Pricer::Priced hasty = pricer.cheapest(sheet, p, price, Pricer::Nodes::Counted, whole.work / 2);
         CHECK(hasty.price <= price * (1.0 + 1e-9));
         given_up += hasty.cut ? 1 : 0;
       }
@@ -139,7 +188,102 @@ TEST_CASE("no pipeline is cheaper than its price bound", "[search][property]") {
   }
   CHECK(compared > 500);
   CHECK(sharper > 100);
+  CHECK(counted > 20);
   CHECK(given_up > 100);
+}
+
+TEST_CASE("node charges are those of equal stages where nothing else fits, and no chain exceeds them", "[search]") {
+  // A node of 4 devices, where a stage of one loses 4 s at an end, a stage of two 2 s.
+  ClusterSpec cluster;
+  cluster.node_groups.resize(1);
+  cluster.node_groups[0].devices_per_node = 4;
+  const NodeCharges known = node_charges(cluster, {{0, 1}, {0, 2}, {0, 4}}, {4.0, 2.0, 0.0});
+  CHECK(known.of_stage == std::vector<double>{2.0, 2.0, 0.0});
+  CHECK(known.of_cut == Approx(2.0));  // two before one: 2 + 2, less the 2 at the end
+
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    Dice dice(seed);
+    INFO("seed " << seed);
+    const int node = dice.whole(2, 8);
+    cluster.node_groups[0].devices_per_node = node;
+    std::vector<Port> ports;
+    std::vector<double> ends;
+    for (int devices = 1; devices <= node; ++devices) {
+      if (!dice.chance(0.6)) continue;
+      ports.push_back({0, devices});
+      ends.push_back(devices < node && dice.chance(0.9) ? dice.spread(0.01, 10.0) : 0.0);
+    }
+    if (ports.empty()) continue;
+    const NodeCharges charges = node_charges(cluster, ports, ends);
+    for (int trial = 0; trial < 20; ++trial) {
+      double sum = 0.0;
+      int left = node;
+      std::size_t first = ports.size();
+      std::size_t last = 0;
+      while (true) {
+        const auto port = static_cast<std::size_t>(dice.whole(0, static_cast<int>(ports.size()) - 1));
+        if (ports[port].devices > left) break;
+        left -= ports[port].devices;
+        sum += charges.of_stage[port];
+        if (first == ports.size()) first = port;
+        last = port;
+        CHECK(sum <= (ends[first] + ends[last]) * (1.0 + 1e-9));
+        if (left > 0) CHECK(sum <= (ends[first] + charges.of_cut) * (1.0 + 1e-9));
+      }
+    }
+  }
+}
+
+TEST_CASE("stages are not charged more for links than their pipeline spends", "[search]") {
+  int charged = 0;
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    const Inputs inputs = random_inputs(seed, {12, 2, 8, 16});
+    Pieces pieces(inputs);
+    Dice dice(seed);
+    INFO("seed " << seed << ": " << describe(inputs));
+    if (pieces.tables.stages(1).variants().empty()) continue;
+    const StageMenu menu(pieces.tables, 1, {1, 1}, dice.spread(1.0, 1e6));
+    for (int trial = 0; trial < 20; ++trial) {
+      const Candidate candidate = random_pipeline(dice, pieces, 1);
+      const Chains chains = random_chains(dice, pieces, candidate);
+      double real = 0.0;
+      double parts = 0.0;
+      for (std::size_t s = 0; s < candidate.stages.size(); ++s) {
+        const bool last = s + 1 == candidate.stages.size();
+        int port = 0;
+        while (menu.space_port(port) != candidate.stages[s].port) ++port;
+        parts += menu.links(port, s == 0, last);
+        real += last ? 0.0 : 2.0 * std::min(chains.links[s], menu.link_cap());
+        CHECK(parts <= real + (last ? 0.0 : menu.cut_charge()) + 1e-12);
+      }
+      const std::vector<double> best = best_links(pieces.tables, candidate);
+      charged += parts > 2.0 * std::accumulate(best.begin(), best.end(), 0.0) ? 1 : 0;
+    }
+  }
+  CHECK(charged > 50);
+}
+
+TEST_CASE("a pipeline alone spends least on links where its nodes are full", "[search]") {
+  int apart = 0;
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    const Inputs inputs = random_inputs(seed, {12, 2, 8, 16});
+    Pieces pieces(inputs);
+    Dice dice(seed);
+    INFO("seed " << seed << ": " << describe(inputs));
+    if (pieces.tables.stages(1).variants().empty()) continue;
+    const Candidate candidate = random_pipeline(dice, pieces, 1);
+    const auto total = [](const std::vector<double>& links) {
+      return std::accumulate(links.begin(), links.end(), 0.0);
+    };
+    const double least = total(least_links(pieces.tables, candidate));
+    CHECK(least >= total(best_links(pieces.tables, candidate)) * (1.0 - 1e-12));
+    apart += least > total(best_links(pieces.tables, candidate)) * 1.001 ? 1 : 0;
+    double met = kInfinity;
+    for (int trial = 0; trial < 200; ++trial) met = std::min(met, total(random_chains(dice, pieces, candidate).links));
+    CHECK(least <= met * (1.0 + 1e-12));
+    CHECK(least >= met * (1.0 - 1e-9));
+  }
+  CHECK(apart > 5);
 }
 
 TEST_CASE("prices never prove a bound above the optimum, and find no plan below it", "[search][property]") {
