@@ -15,8 +15,13 @@ namespace {
 constexpr double kClose = 2e-3;
 /// Steps of a bound: they double until one is too much work.
 constexpr double kFirstStep = 0.06;
-/// First step from there once nodes are counted.
+/// The first one once nodes are counted. They are while no more was used than a part of the budget, or so many times
+/// what was used before.
 constexpr double kCloserStep = 0.01;
+constexpr std::int64_t kCloserShare = 2;
+constexpr std::int64_t kCloserTimes = 3;
+/// Nodes are counted from the start in the parts of a part whose bound that raised by so much.
+constexpr double kWorthCounting = 1.01;
 /// The next target after one that was too much work, as a part of what its bound tells.
 constexpr double kLikely = 0.997;
 /// A bound is given up when a target this close above it is too much work; a target less close, if what it bounded
@@ -38,10 +43,12 @@ struct Part {
   PipelineCount count;
   std::unique_ptr<ColumnSearch> search;
   double low = 0.0;
-  double high = kInfinity;  // a relaxed packing finishes by then
+  double high = kInfinity;    // a relaxed packing finishes by then
+  double packed = kInfinity;  // and by then, nodes counted or not
   double step = kFirstStep;
-  double hard = kInfinity;  // a target that took too much work
-  double likely = 0.0;      // a target that may take less; 0 for none
+  double hard = kInfinity;       // a target that took too much work
+  double likely = 0.0;           // a target that may take less; 0 for none
+  double uncounted = kInfinity;  // `low` before nodes were counted
   bool closed = false;
 };
 
@@ -77,7 +84,7 @@ class ColumnEngine {
     }
     // The last packings are from some way below the best integer ones.
     for (Part& part : parts_) {
-      if (part.high < kInfinity) assemble(part);
+      if (part.packed < kInfinity) assemble(part);
     }
   }
 
@@ -108,13 +115,16 @@ class ColumnEngine {
     opened_ = true;
   }
 
-  void open(PipelineCount count, double low, const ColumnSearch* before) {
+  void open(PipelineCount count, double low, const ColumnSearch* before, bool counted = false) {
     Part part;
     part.count = count;
     part.low = low;
     part.search = std::make_unique<ColumnSearch>(tables_, count, input_.incumbent, input_.threads);
     for (const Candidate& seed : input_.seeds) part.search->offer(seed);
-    if (before != nullptr) part.search->start_from(*before);
+    if (before != nullptr) {
+      part.search->start_from(*before);
+      if (counted) look_closer(part);
+    }
     part.search->calibrate(0.5 * (low + std::min(input_.incumbent, kFarthest * low)));
     parts_.push_back(std::move(part));
   }
@@ -128,14 +138,15 @@ class ColumnEngine {
     const int node = tables_.problem().cluster.largest_node();
     const int middle = count.first <= node && node < count.last ? node : std::min(count.last - 1, 2 * count.first - 1);
     const double low = parts_[index].low;
+    const bool counted = low > kWorthCounting * parts_[index].uncounted;
     sound_ = bound();
     opened_ = false;
     spent_ += parts_[index].search->work();
     const std::unique_ptr<ColumnSearch> before = std::move(parts_[index].search);
     parts_.erase(parts_.begin() + static_cast<std::ptrdiff_t>(index));
-    open({count.first, count.first}, low, before.get());
-    if (middle > count.first) open({count.first + 1, middle}, low, before.get());
-    open({middle + 1, count.last}, low, before.get());
+    open({count.first, count.first}, low, before.get(), counted);
+    if (middle > count.first) open({count.first + 1, middle}, low, before.get(), counted);
+    open({middle + 1, count.last}, low, before.get(), counted);
     opened_ = true;
   }
 
@@ -155,7 +166,7 @@ class ColumnEngine {
       part.low = target;
       part.step *= 2.0;
     } else if (answer == ColumnSearch::Answer::Possible) {
-      part.high = target;
+      part.high = part.packed = target;
     } else {
       part.hard = target;
       const double likely = part.search->likely() * kLikely;
@@ -167,14 +178,21 @@ class ColumnEngine {
     }
     const double to_hard = part.hard < kInfinity ? (part.hard - part.low) / part.hard : kInfinity;
     part.closed = is_tight(part) || to_hard < kCloseToHard || (hopeless && to_hard < kNearHard);
-    if (is_tight(part) && !part.search->counts_nodes()) look_closer(part);
+    const bool may_count = most_counting_ == 0 || work() < most_counting_;
+    if (part.search->counts_nodes()) {
+      part.closed = part.closed || !may_count;
+    } else if (is_tight(part) && may_count) {
+      look_closer(part);
+    }
   }
   /// Whether the bound is at the relaxed packing.
   [[nodiscard]] static bool is_tight(const Part& part) { return part.high - part.low < kClose * part.high; }
 
   /// Where the bound is at the relaxed packing, a sharper relaxation may raise it.
-  static void look_closer(Part& part) {
+  void look_closer(Part& part) {
+    if (most_counting_ == 0) most_counting_ = std::max(kCloserTimes * work(), input_.budget / kCloserShare);
     part.search->count_nodes();
+    part.uncounted = part.low;
     part.high = part.hard = kInfinity;
     part.step = kCloserStep;
     part.closed = false;
@@ -182,9 +200,9 @@ class ColumnEngine {
 
   /// Looks for plans out of the part's columns, faster and faster ones.
   void assemble(Part& part) {
-    part.search->harvest(part.high, kHarvestLoss, input_.budget / kStepShare);
+    part.search->harvest(part.packed, kHarvestLoss, input_.budget / kStepShare);
     double low = part.low;
-    double high = std::min(incumbent() * 1.02, part.high * kAssembleRange);
+    double high = std::min(incumbent() * 1.02, part.packed * kAssembleRange);
     while (high - low > kClose * low) {
       const double middle = 0.5 * (low + high);
       std::vector<Candidate> pipelines = part.search->assemble(middle);
@@ -204,9 +222,10 @@ class ColumnEngine {
   SearchTables& tables_;
   const ColumnInput& input_;
   std::vector<Part> parts_;
-  bool opened_ = false;     // the parts cover the whole space
-  double sound_ = 0.0;      // a bound of the whole space, kept while a part is being cut
-  std::int64_t spent_ = 0;  // work of parts that were cut
+  std::int64_t most_counting_ = 0;  // work until which nodes may be counted; 0 while none are
+  bool opened_ = false;             // the parts cover the whole space
+  double sound_ = 0.0;              // a bound of the whole space, kept while a part is being cut
+  std::int64_t spent_ = 0;          // work of parts that were cut
   std::set<std::vector<Candidate>> scored_;
   ColumnResult result_;
 };

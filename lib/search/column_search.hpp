@@ -27,11 +27,10 @@ class ColumnSearch {
   /// Moves the prices to where the sheets alone bound the samples by `target` best: the DP is slow at prices that make
   /// one group of devices, or the right to a pipeline, a bargain.
   void calibrate(double target);
-  /// Starts with the prices that another search ended with, with what a DP cost there, and counting nodes if it did.
+  /// Starts with the prices that another search ended with, and with what a DP cost there.
   void start_from(const ColumnSearch& other) {
     center_ = other.center_;
     first_cost_ = other.pricing_cost();
-    nodes_ = other.nodes_;
   }
   /// From now on pipelines have the places that their nodes have room for: sharper bounds for more work.
   void count_nodes();
