@@ -178,7 +178,8 @@ class ColumnEngine {
     }
     const double to_hard = part.hard < kInfinity ? (part.hard - part.low) / part.hard : kInfinity;
     part.closed = is_tight(part) || to_hard < kCloseToHard || (hopeless && to_hard < kNearHard);
-    const bool may_count = most_counting_ == 0 || work() < most_counting_;
+    const bool may_count = tables_.problem().cluster.largest_node() <= kLargestCountedNode &&
+                           (most_counting_ == 0 || work() < most_counting_);
     if (part.search->counts_nodes()) {
       part.closed = part.closed || !may_count;
     } else if (is_tight(part) && may_count) {

@@ -11,6 +11,8 @@ namespace {
 /// The window terms lose one round trip over a link: counted for no more than this part of the limit, a slow link costs
 /// the bound less than it gives.
 constexpr double kLinkShare = 2e-3;
+/// Tails are known for so many numbers of devices that are taken.
+constexpr int kTakenSteps = 16;
 
 }  // namespace
 
@@ -96,13 +98,15 @@ StageMenu::StageMenu(SearchTables& tables, int micro_batch, PipelineCount pipeli
 /// Later stages of a pipeline hold none of a stage's layers, but the tied head of the model the first one's.
 void StageMenu::add_tails(SearchTables& tables, PipelineCount pipelines) {
   const Problem& problem = tables.problem();
-  most_taken_ = static_cast<std::size_t>(problem.cluster.largest_node());
+  const int node = problem.cluster.largest_node();
+  taken_step_ = node > kLargestCountedNode ? node : (node + kTakenSteps - 1) / kTakenSteps;
+  taken_steps_ = static_cast<std::size_t>((node + taken_step_ - 1) / taken_step_);
   for (int v = 0; v < static_cast<int>(stages_->variants().size()); ++v) {
     for (int c = 0; c < ranges_->count(); ++c) {
       const LayerRange range = ranges_->example(c);
       const bool tied = problem.model.tied_embeddings && (range.first == 0 || range.last == layers());
       const double optimizer = stages_->optimizer(v, c);
-      for (int taken = 0; taken < static_cast<int>(most_taken_); ++taken) {
+      for (int taken = 0; taken < node; taken += taken_step_) {
         const double share = own_sync_share(tables, *stages_, v, c, pipelines, false, tied ? 0 : taken);
         tails_.push_back(optimizer + share);
       }

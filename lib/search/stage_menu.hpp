@@ -10,6 +10,9 @@
 
 namespace hpplan {
 
+/// Devices of nodes beyond this are not counted: it would cost more than it tells.
+inline constexpr int kLargestCountedNode = 512;
+
 /// One way to run a stage. `tail` is time that any plan with this stage spends after its pipelines: the stage's own
 /// share of the gradient sync and its optimizer, both lower bounds.
 struct MenuOption {
@@ -60,9 +63,10 @@ class StageMenu {
   }
   /// Devices that a stage on a port leaves free on its node.
   [[nodiscard]] int room(int port) const { return rooms_[static_cast<std::size_t>(port)]; }
-  /// The tail of an option of the range class where `taken` devices of its node hold later stages of its pipeline.
+  /// The tail of an option of the range class where `taken` devices of its node hold later stages of its pipeline, at
+  /// least.
   [[nodiscard]] double tail(const MenuOption& option, int range_class, int taken) const {
-    return tails_of(option.variant, range_class)[static_cast<std::size_t>(taken)];
+    return tails_of(option.variant, range_class)[static_cast<std::size_t>(taken / taken_step_)];
   }
   /// A stage's part of the time that its pipeline spends on links, both ways: what its two links cost at least, and its
   /// charge for those between nodes, which no pipeline can avoid (NodeCharges). Over all stages of a pipeline no more
@@ -84,7 +88,7 @@ class StageMenu {
   [[nodiscard]] std::span<const double> tails_of(int variant, int range_class) const {
     const std::size_t cell = static_cast<std::size_t>(variant) * static_cast<std::size_t>(ranges_->count()) +
                              static_cast<std::size_t>(range_class);
-    return {tails_.data() + cell * most_taken_, most_taken_};
+    return {tails_.data() + cell * taken_steps_, taken_steps_};
   }
   void add_tails(SearchTables& tables, PipelineCount pipelines);
 
@@ -96,10 +100,11 @@ class StageMenu {
   std::vector<int> space_ports_;
   std::vector<std::uint32_t> starts_;  // [range class][in flight - 1][port]
   std::vector<MenuOption> options_;
-  std::vector<char> same_;      // [range class][in flight - 1]
-  std::size_t most_taken_ = 1;  // devices of a node, at most
-  std::vector<double> tails_;   // [variant][range class][taken]
-  std::vector<int> rooms_;      // [port]
+  std::vector<char> same_;  // [range class][in flight - 1]
+  int taken_step_ = 1;
+  std::size_t taken_steps_ = 1;
+  std::vector<double> tails_;  // [variant][range class][taken / taken_step_]
+  std::vector<int> rooms_;     // [port]
   std::vector<double> transfers_;
   std::vector<double> outer_transfers_;
   std::vector<double> link_in_;   // [port]: least time of a link to a port; no more than link_cap()
