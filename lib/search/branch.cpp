@@ -38,7 +38,7 @@ Branch::Branch(SearchTables& tables, const BranchRange& range, double limit, con
 }
 
 double Branch::own_share(const StageTable& stages, int variant, int range_class) const {
-  return own_sync_share(*tables_, stages, variant, range_class, range_.pipelines);
+  return own_sync_share(*tables_, stages, variant, range_class, {range_.pipelines});
 }
 
 Branch::Size Branch::make_size(const StageTable& stages) const {

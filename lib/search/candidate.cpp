@@ -76,6 +76,7 @@ std::vector<SearchTables> SearchTables::fork(std::size_t count) {
     if (b > problem().job.global_batch) continue;
     static_cast<void>(stages(b));
     static_cast<void>(transfers(b));
+    static_cast<void>(outer_transfers(b));
   }
   std::vector<SearchTables> forks(count, SearchTables(*rows_, *space_));
   const auto one_at_a_time = std::make_shared<std::mutex>();
@@ -83,6 +84,7 @@ std::vector<SearchTables> SearchTables::fork(std::size_t count) {
     other.threads_ = 1;
     other.stages_ = stages_;
     other.transfers_ = transfers_;
+    other.outer_transfers_ = outer_transfers_;
     other.unwanted_ = unwanted_;
     other.stop_ = [this, one_at_a_time] {
       const std::lock_guard<std::mutex> lock(*one_at_a_time);
@@ -103,7 +105,7 @@ std::vector<double> best_links(SearchTables& tables, const Candidate& candidate)
   return links;
 }
 
-std::vector<double> least_links(SearchTables& tables, const Candidate& candidate) {
+Chains least_links(SearchTables& tables, const Candidate& candidate) {
   const std::vector<CandidateStage>& stages = candidate.stages;
   const std::vector<Port>& ports = tables.space().ports;
   const std::vector<double>& inner = tables.transfers(candidate.micro_batch);
@@ -130,17 +132,19 @@ std::vector<double> least_links(SearchTables& tables, const Candidate& candidate
       beside = std::min(beside, rest + link_of(inner, s));
     }
   }
-  std::vector<double> links;
+  Chains chains;
   auto room = static_cast<std::size_t>(std::min_element(least[0].begin(), least[0].end()) - least[0].begin());
-  for (std::size_t s = 0; s + 1 < stages.size(); ++s) {
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    chains.taken.push_back(static_cast<int>(own_room(s) - room));
+    if (s + 1 == stages.size()) break;
     const std::size_t before = room + static_cast<std::size_t>(ports[port_of(s)].devices);
     const bool beside = before < rooms && link_of(inner, s) < link_of(outer, s) &&
                         least[s + 1][before] + link_of(inner, s) <= least[s][room];
-    links.push_back(link_of(beside ? inner : outer, s));
+    chains.links.push_back(link_of(beside ? inner : outer, s));
     const std::vector<double>& rest = least[s + 1];
     room = beside ? before : static_cast<std::size_t>(std::min_element(rest.begin(), rest.end()) - rest.begin());
   }
-  return links;
+  return chains;
 }
 
 std::optional<Candidate> twin_of(const SearchTables& tables, const Candidate& candidate) {

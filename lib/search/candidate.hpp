@@ -97,9 +97,14 @@ class SearchTables {
 /// Seconds of the transfer from each stage of the candidate to the next, over the best link of any placement.
 [[nodiscard]] std::vector<double> best_links(SearchTables& tables, const Candidate& candidate);
 
-/// The same in the placement of the pipeline alone that spends least on them: neighbours lie on one node as long as it
-/// has room for them.
-[[nodiscard]] std::vector<double> least_links(SearchTables& tables, const Candidate& candidate);
+/// A pipeline alone on its nodes.
+struct Chains {
+  std::vector<double> links;  // seconds of the transfer from each stage to the next
+  std::vector<int> taken;     // devices of each stage's node that hold the next stages
+};
+
+/// The chains that spend least on links: neighbours lie on one node as long as it has room for them.
+[[nodiscard]] Chains least_links(SearchTables& tables, const Candidate& candidate);
 
 /// A pipeline with half of every stage's replicas and of the micro-batch: two of them take the same time in the place
 /// of the whole, with its memory, its groups of gradients and its links, or better ones, while the optimizer is not

@@ -115,7 +115,8 @@ class ColumnEngine {
     opened_ = true;
   }
 
-  void open(PipelineCount count, double low, const ColumnSearch* before, bool counted = false) {
+  ///   uncounted   the bound before nodes were counted, where they are to be from the start
+  void open(PipelineCount count, double low, const ColumnSearch* before, double uncounted = kInfinity) {
     Part part;
     part.count = count;
     part.low = low;
@@ -123,7 +124,8 @@ class ColumnEngine {
     for (const Candidate& seed : input_.seeds) part.search->offer(seed);
     if (before != nullptr) {
       part.search->start_from(*before);
-      if (counted) look_closer(part);
+      if (uncounted < kInfinity) look_closer(part);
+      part.uncounted = uncounted;
     }
     part.search->calibrate(0.5 * (low + std::min(input_.incumbent, kFarthest * low)));
     parts_.push_back(std::move(part));
@@ -138,15 +140,16 @@ class ColumnEngine {
     const int node = tables_.problem().cluster.largest_node();
     const int middle = count.first <= node && node < count.last ? node : std::min(count.last - 1, 2 * count.first - 1);
     const double low = parts_[index].low;
-    const bool counted = low > kWorthCounting * parts_[index].uncounted;
+    const bool worth = may_count() && low > kWorthCounting * parts_[index].uncounted;
+    const double uncounted = worth ? parts_[index].uncounted : kInfinity;
     sound_ = bound();
     opened_ = false;
     spent_ += parts_[index].search->work();
     const std::unique_ptr<ColumnSearch> before = std::move(parts_[index].search);
     parts_.erase(parts_.begin() + static_cast<std::ptrdiff_t>(index));
-    open({count.first, count.first}, low, before.get(), counted);
-    if (middle > count.first) open({count.first + 1, middle}, low, before.get(), counted);
-    open({middle + 1, count.last}, low, before.get(), counted);
+    open({count.first, count.first}, low, before.get(), uncounted);
+    if (middle > count.first) open({count.first + 1, middle}, low, before.get(), uncounted);
+    open({middle + 1, count.last}, low, before.get(), uncounted);
     opened_ = true;
   }
 
@@ -178,16 +181,19 @@ class ColumnEngine {
     }
     const double to_hard = part.hard < kInfinity ? (part.hard - part.low) / part.hard : kInfinity;
     part.closed = is_tight(part) || to_hard < kCloseToHard || (hopeless && to_hard < kNearHard);
-    const bool may_count = tables_.problem().cluster.largest_node() <= kLargestCountedNode &&
-                           (most_counting_ == 0 || work() < most_counting_);
     if (part.search->counts_nodes()) {
-      part.closed = part.closed || !may_count;
-    } else if (is_tight(part) && may_count) {
+      part.closed = part.closed || !may_count();
+    } else if (is_tight(part) && may_count()) {
       look_closer(part);
     }
   }
   /// Whether the bound is at the relaxed packing.
   [[nodiscard]] static bool is_tight(const Part& part) { return part.high - part.low < kClose * part.high; }
+
+  [[nodiscard]] bool may_count() const {
+    return tables_.problem().cluster.largest_node() <= kLargestCountedNode &&
+           (most_counting_ == 0 || work() < most_counting_);
+  }
 
   /// Where the bound is at the relaxed packing, a sharper relaxation may raise it.
   void look_closer(Part& part) {

@@ -187,7 +187,7 @@ double ColumnSearch::stock_worth(const Prices& prices) const {
 int ColumnSearch::most_samples(Column& column, double target) {
   const int b = column.candidate.micro_batch;
   const int batch = tables_->problem().job.global_batch;
-  const int made = b * column.timer.most_within(target - column.tail, batch / b);
+  const int made = b * column.times.pipeline.most_within(target - column.times.tail, batch / b);
   return pipelines_.last == 1 && made < batch ? 0 : made;
 }
 
@@ -198,21 +198,31 @@ void ColumnSearch::value_columns(double target) {
   }
 }
 
-PipelineTimer ColumnSearch::timer_of(const Candidate& candidate) const {
-  return {*tables_, candidate, counts_nodes() ? least_links(*tables_, candidate) : best_links(*tables_, candidate)};
+/// What a pipeline takes: in the best places of each stage, or on nodes of their own.
+ColumnSearch::Times ColumnSearch::times_of(const Candidate& candidate) const {
+  if (!counts_nodes()) {
+    return {PipelineTimer(*tables_, candidate, best_links(*tables_, candidate)),
+            pipeline_tail(*tables_, candidate, pipelines_)};
+  }
+  const Chains chains = least_links(*tables_, candidate);
+  double tail = 0.0;
+  for (std::size_t s = 0; s < candidate.stages.size(); ++s) {
+    const OtherReplicas others{pipelines_, false, chains.taken[s]};
+    tail = std::max(tail, stage_tail(*tables_, candidate.micro_batch, candidate.stages[s], others));
+  }
+  return {PipelineTimer(*tables_, candidate, chains.links), tail};
 }
 
 void ColumnSearch::count_nodes() {
   nodes_ = Pricer::Nodes::Counted;
-  for (Column& column : columns_) column.timer = timer_of(column.candidate);
+  for (Column& column : columns_) column.times = times_of(column.candidate);
 }
 
 void ColumnSearch::add(Candidate candidate, double relaxed) {
   const auto [place, added] = known_.try_emplace(candidate, columns_.size());
   if (added) {
-    Column column{candidate, timer_of(candidate), {}};
+    Column column{candidate, times_of(candidate), {}};
     column.use.assign(stock_.size(), 0.0);
-    column.tail = pipeline_tail(*tables_, candidate, pipelines_);
     column.use.back() = pipelines_.last == 1 ? 0.0 : 1.0;  // one pipeline has no others to trade devices with
     const Space& space = tables_->space();
     for (const CandidateStage& stage : candidate.stages) {

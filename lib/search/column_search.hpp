@@ -59,13 +59,16 @@ class ColumnSearch {
 
  private:
   static constexpr std::int64_t kPricing = 2000;
+  struct Times {
+    PipelineTimer pipeline;
+    double tail = 0.0;  // after it
+  };
   struct Column {
     Candidate candidate;
-    PipelineTimer timer;
+    Times times;
     std::vector<double> use;  // of every row
-    double tail = 0.0;
-    double relaxed = 0.0;  // samples that the relaxation makes of it by the current target
-    int vector = 0;        // of the resource space
+    double relaxed = 0.0;     // samples that the relaxation makes of it by the current target
+    int vector = 0;           // of the resource space
   };
   /// A part of the columns: one micro-batch size, number of stages and range of micro-batches.
   struct Cell {
@@ -133,7 +136,7 @@ class ColumnSearch {
     return priced_ > 0 ? static_cast<double>(pricing_ / priced_ + kPricing) : first_cost_;
   }
   void add(Candidate candidate, double relaxed);
-  [[nodiscard]] PipelineTimer timer_of(const Candidate& candidate) const;
+  [[nodiscard]] Times times_of(const Candidate& candidate) const;
   void count(const std::vector<std::int64_t>& parts);
   [[nodiscard]] std::vector<Probe> probes(double target);
   void value_probes(double target, const Prices& prices, double enough, std::span<Probe> probes);

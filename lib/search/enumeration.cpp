@@ -185,7 +185,7 @@ class Walk {
         if (!input_.skip) continue;  // nobody asks
         const CandidateStage stage{variant.port, variant.split, ranges.example(c)};
         double& tail = rates.tails[static_cast<std::size_t>(v * ranges.count() + c)];
-        tail = stage_tail(*tables_, micro_batch, stage, {pipelines_, pipelines_});
+        tail = stage_tail(*tables_, micro_batch, stage, {{pipelines_, pipelines_}});
         rates.least_tail = std::min(rates.least_tail, tail);
       }
     }

@@ -1,7 +1,7 @@
 #include "search/node_charges.hpp"
 
 #include <algorithm>
-#include <limits>
+#include <utility>
 
 namespace hpplan {
 

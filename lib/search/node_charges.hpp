@@ -20,7 +20,8 @@ struct NodeCharges {
   double of_cut = 0.0;
 };
 
-/// The largest charges, in proportion to those of chains of equal stages, that no chain exceeds.
+/// The largest charges, in proportion to those of chains of equal stages, whose sum over a chain is never more than the
+/// chain loses at its two ends.
 ///   ends   [port]: seconds that a stage loses at the end of a chain; 0 where it never shares a node
 [[nodiscard]] NodeCharges node_charges(const ClusterSpec& cluster, const std::vector<Port>& ports,
                                        std::vector<double> ends);

@@ -120,19 +120,19 @@ class Pricer::Table {
     sums_.emplace(menu_, sheet_, p_);
     sums_->set_multiplier(multiplier);
     std::vector<double> costs;
-    values_ = least_before(-multiplier * (sums_->most(p_) + menu_.cut_charge()),
-                           [&](int depth) -> const std::vector<double>& {
-                             costs.clear();
-                             for (const SumBound::Cost& cost : sums_->stages(depth)) costs.push_back(cost.value);
-                             return costs;
-                           });
+    values_ = least_before(-multiplier * sums_->most(p_), [&](int depth) -> const std::vector<double>& {
+      costs.clear();
+      for (const SumBound::Cost& cost : sums_->stages(depth)) costs.push_back(cost.value);
+      return costs;
+    });
     work_ += sums_->work();
   }
   /// Whether k stages from `layer` on at this price, with these parts of the sum, leave no pipeline within the budget.
   [[nodiscard]] bool too_dear(int k, int layer, double price, double parts) const {
-    return sums_ &&
-           price + sums_->multiplier() * parts + values_[static_cast<std::size_t>(k)][static_cast<std::size_t>(layer)] >
-               budget_;
+    if (!sums_) return false;
+    const double before = values_[static_cast<std::size_t>(k)][static_cast<std::size_t>(layer)];
+    const double sum = parts - (k < p_ ? menu_.cut_charge() : 0.0);
+    return price + sums_->multiplier() * sum + before > budget_;
   }
 
   /// lambda: the largest average that a window of a pipeline within the limit can have.
@@ -148,7 +148,9 @@ class Pricer::Table {
   }
   [[nodiscard]] double least_sum(int k) const { return least_sums_[static_cast<std::size_t>(k)]; }
 
+  /// rate: lambda
   void fill(double rate) {
+    rate_ = rate;
     frontiers_.resize(static_cast<std::size_t>(p_) * static_cast<std::size_t>(layers_) *
                       static_cast<std::size_t>(ports_));
     for (Frontier& points : frontiers_) points.clear();
@@ -170,7 +172,7 @@ class Pricer::Table {
         }
       }
     }
-    for (int k = 2; k <= p_ && work_ <= most_work_; ++k) prepend(k, rate);
+    for (int k = 2; k <= p_ && work_ <= most_work_; ++k) prepend(k);
   }
 
   [[nodiscard]] double cheapest_rest(int k, int layer) {
@@ -182,7 +184,7 @@ class Pricer::Table {
     return least;
   }
 
-  void prepend(int k, double rate) {
+  void prepend(int k) {
     const int depth = in_flight(k);
     const int first_layer = k == p_ ? 0 : p_ - k;
     const int last_layer = k == p_ ? 0 : layers_ - k;
@@ -205,7 +207,7 @@ class Pricer::Table {
           if (rest > affordable) continue;
           for (const MenuOption& option : menu_.at(port, range, depth)) {
             if (m_ * option.time + option.tail > limit_) continue;
-            extend(k, {layer, next_layer, port, option, own, affordable}, rate);
+            extend({k, layer, next_layer, port, range, option, own, affordable});
           }
         }
       }
@@ -213,9 +215,11 @@ class Pricer::Table {
   }
 
   struct Stage {
+    int k = 1;  // stages from it on
     int layer = 0;
     int next_layer = 0;
     int port = 0;
+    int range = 0;
     MenuOption option;
     double price = 0.0;       // of its devices
     double affordable = 0.0;  // for the stages after it
@@ -223,11 +227,10 @@ class Pricer::Table {
 
   /// Puts the stage in front of all that may follow it: on the node of the next stage, where that has room, or on
   /// another one.
-  void extend(int k, const Stage& stage, double rate) {
-    const int range = menu_.ranges().of(stage.layer, stage.next_layer);
+  void extend(const Stage& stage) {
     const int devices = menu_.ports()[static_cast<std::size_t>(stage.port)].devices;
     for (int next_port = 0; next_port < ports_; ++next_port) {
-      const Frontier& rest = frontier(k - 1, stage.next_layer, next_port);
+      const Frontier& rest = frontier(stage.k - 1, stage.next_layer, next_port);
       if (rest.empty()) continue;
       const double inner = menu_.transfer(stage.port, next_port);
       const double outer = menu_.outer_transfer(stage.port, next_port);
@@ -244,32 +247,38 @@ class Pricer::Table {
                     static_cast<std::int16_t>(next_port),
                     room_of(stage.port),
                     static_cast<std::int32_t>(i)};
-        join(k, stage, stage.option.tail, counted_ ? outer : inner, next, rate, point);
+        join(stage, next, {stage.option.tail, counted_ ? outer : inner}, point);
         if (!counted_ || inner >= outer || next.room < devices) continue;
         const int taken = point.room + devices - next.room;
         point.room = static_cast<std::int16_t>(next.room - devices);
-        join(k, stage, menu_.tail(stage.option, range, taken), inner, next, rate, point);
+        join(stage, next, {menu_.tail(stage.option, stage.range, taken), inner}, point);
       }
     }
   }
 
-  /// Adds the point of a stage with this tail, and this link to those after it, if it may be worth its price.
-  void join(int k, const Stage& stage, double tail, double link, const Point& next, double rate, Point point) {
+  /// What the place of a stage decides.
+  struct Place {
+    double tail = 0.0;
+    double link = 0.0;  // to the next stage
+  };
+
+  /// Adds the point of a stage in front of `next`, if it may be worth its price.
+  void join(const Stage& stage, const Point& next, const Place& place, Point point) {
     ++work_;
-    const double capped = 2.0 * std::min(link, menu_.link_cap());
+    const double capped = 2.0 * std::min(place.link, menu_.link_cap());
     point.parts = (sums_ ? sums_->part(stage.option) : 0.0) + capped + next.parts;
-    if (too_dear(k, stage.layer, point.price, point.parts)) return;
-    const double after = 2.0 * link + next.sum;
-    if (!fits(stage.option.time, tail, k, after)) return;
+    if (too_dear(stage.k, stage.layer, point.price, point.parts)) return;
+    const double after = 2.0 * place.link + next.sum;
+    if (!fits(stage.option.time, place.tail, stage.k, after)) return;
     point.sum = stage.option.time + after;
     point.window = -kInfinity;
-    if (rate < kInfinity) {
-      point.window = stage.option.time - rate + std::max(0.0, capped + next.window);
+    if (rate_ < kInfinity) {
+      point.window = stage.option.time - rate_ + std::max(0.0, capped + next.window);
       if (point.window > 0.0) return;
       // Below this it can no longer matter to the stage before.
       point.window = std::max(point.window, -2.0 * menu_.link_cap());
     }
-    add(frontier(k, stage.layer, stage.port), point);
+    add(frontier(stage.k, stage.layer, stage.port), point);
   }
 
   /// The conditions on one stage with k - 1 stages after it that take `after` (R) in all.
@@ -377,6 +386,7 @@ class Pricer::Table {
   int layers_;
   int ports_;
   double limit_;
+  double rate_ = kInfinity;  // lambda
   double merge_sum_ = 0.0;
   double merge_window_ = 0.0;
   std::size_t last_merged_ = 0;  // of the frontier that points are being added to, or of another

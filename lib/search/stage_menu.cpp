@@ -1,6 +1,8 @@
 #include "search/stage_menu.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 #include "search/useful_options.hpp"
 
@@ -95,20 +97,20 @@ StageMenu::StageMenu(SearchTables& tables, int micro_batch, PipelineCount pipeli
   charges_ = node_charges(tables.problem().cluster, ports_, std::move(ends));
 }
 
-/// Later stages of a pipeline hold none of a stage's layers, but the tied head of the model the first one's.
+/// Fills `tails_`: an option's time after the pipelines by the devices of its node that are taken.
 void StageMenu::add_tails(SearchTables& tables, PipelineCount pipelines) {
-  const Problem& problem = tables.problem();
-  const int node = problem.cluster.largest_node();
+  const ClusterSpec& cluster = tables.problem().cluster;
+  const int node = cluster.largest_node();
   taken_step_ = node > kLargestCountedNode ? node : (node + kTakenSteps - 1) / kTakenSteps;
-  taken_steps_ = static_cast<std::size_t>((node + taken_step_ - 1) / taken_step_);
   for (int v = 0; v < static_cast<int>(stages_->variants().size()); ++v) {
+    const int port = stages_->variants()[static_cast<std::size_t>(v)].port;
+    const int room = room_beside(cluster, tables.space().ports[static_cast<std::size_t>(port)]);
+    taken_steps_.push_back(static_cast<std::size_t>(room / taken_step_) + 1);
+    first_tails_.push_back(tails_.size());
     for (int c = 0; c < ranges_->count(); ++c) {
-      const LayerRange range = ranges_->example(c);
-      const bool tied = problem.model.tied_embeddings && (range.first == 0 || range.last == layers());
-      const double optimizer = stages_->optimizer(v, c);
-      for (int taken = 0; taken < node; taken += taken_step_) {
-        const double share = own_sync_share(tables, *stages_, v, c, pipelines, false, tied ? 0 : taken);
-        tails_.push_back(optimizer + share);
+      for (int taken = 0; taken <= room; taken += taken_step_) {
+        const double share = own_sync_share(tables, *stages_, v, c, {pipelines, false, taken});
+        tails_.push_back(stages_->optimizer(v, c) + share);
       }
     }
   }

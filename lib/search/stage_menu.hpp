@@ -14,7 +14,7 @@ namespace hpplan {
 inline constexpr int kLargestCountedNode = 512;
 
 /// One way to run a stage. `tail` is time that any plan with this stage spends after its pipelines: the stage's own
-/// share of the gradient sync and its optimizer, both lower bounds.
+/// share of the gradient sync and its optimizer, both lower bounds, with no other stage of its pipeline on its node.
 struct MenuOption {
   double time = 0.0;  // F + B of one micro-batch, seconds
   double tail = 0.0;
@@ -68,10 +68,13 @@ class StageMenu {
   [[nodiscard]] double tail(const MenuOption& option, int range_class, int taken) const {
     return tails_of(option.variant, range_class)[static_cast<std::size_t>(taken / taken_step_)];
   }
-  /// A stage's part of the time that its pipeline spends on links, both ways: what its two links cost at least, and its
-  /// charge for those between nodes, which no pipeline can avoid (NodeCharges). Over all stages of a pipeline no more
-  /// than its links take; over its first stages no more than the links between them, the next one and cut_charge().
+  /// A stage's part of the time that its pipeline spends on links, both ways, where no link counts more than
+  /// link_cap(): one way of the best link on either side, as both ends of a link pay half of the two ways over it, and
+  /// its charge for links between nodes, which no pipeline can avoid (NodeCharges). Negative where an end of the
+  /// pipeline has less of that than it takes back. Over all stages of a pipeline no more than its links take; over its
+  /// first stages no more than the links between them, the next one and cut_charge().
   [[nodiscard]] double links(int port, bool first, bool last) const {
+    if (first && last) return 0.0;
     const auto p = static_cast<std::size_t>(port);
     const double end = -charges_.of_end[p];
     return (first ? end : link_in_[p]) + (last ? end : link_out_[p]) + charges_.of_stage[p];
@@ -86,9 +89,9 @@ class StageMenu {
 
  private:
   [[nodiscard]] std::span<const double> tails_of(int variant, int range_class) const {
-    const std::size_t cell = static_cast<std::size_t>(variant) * static_cast<std::size_t>(ranges_->count()) +
-                             static_cast<std::size_t>(range_class);
-    return {tails_.data() + cell * taken_steps_, taken_steps_};
+    const auto v = static_cast<std::size_t>(variant);
+    const std::size_t first = first_tails_[v] + static_cast<std::size_t>(range_class) * taken_steps_[v];
+    return {tails_.data() + first, taken_steps_[v]};
   }
   void add_tails(SearchTables& tables, PipelineCount pipelines);
 
@@ -102,9 +105,10 @@ class StageMenu {
   std::vector<MenuOption> options_;
   std::vector<char> same_;  // [range class][in flight - 1]
   int taken_step_ = 1;
-  std::size_t taken_steps_ = 1;
-  std::vector<double> tails_;  // [variant][range class][taken / taken_step_]
-  std::vector<int> rooms_;     // [port]
+  std::vector<std::size_t> taken_steps_;  // [variant]
+  std::vector<std::size_t> first_tails_;  // [variant]: places in tails_
+  std::vector<double> tails_;             // [variant][range class][taken / taken_step_]
+  std::vector<int> rooms_;                // [port]
   std::vector<double> transfers_;
   std::vector<double> outer_transfers_;
   std::vector<double> link_in_;   // [port]: least time of a link to a port; no more than link_cap()

@@ -7,28 +7,31 @@
 namespace hpplan {
 
 double own_sync_share(const SearchTables& tables, const StageTable& stages, int variant, int range_class,
-                      PipelineCount pipelines, bool spread, int taken) {
+                      const OtherReplicas& others) {
   const Problem& problem = tables.problem();
   if (problem.job.overlap_gradient_sync) return 0.0;
   const Variant& v = stages.variants()[static_cast<std::size_t>(variant)];
   const Port& port = tables.space().ports[static_cast<std::size_t>(v.port)];
-  const int replicas = v.split.data_parallel + pipelines.first - 1;
-  const SyncShape shape{port.group, port.devices, v.split.tensor_parallel, replicas, spread, taken};
+  const int replicas = v.split.data_parallel + others.pipelines.first - 1;
+  SyncShape shape{port.group, port.devices, v.split.tensor_parallel, replicas, others.spread};
+  // A pipeline holds a layer once, but the tied head of the model holds the embedding again.
+  const LayerRange range = tables.ranges().example(range_class);
+  const bool tied = problem.model.tied_embeddings && (range.first == 0 || range.last == tables.ranges().layers());
+  if (!tied) shape.taken = others.taken;
   return gradient_sync_lower_bound(problem, shape, stages.held(variant, range_class)).value();
 }
 
-double stage_tail(SearchTables& tables, int micro_batch, const CandidateStage& stage, PipelineCount pipelines,
-                  bool spread) {
+double stage_tail(SearchTables& tables, int micro_batch, const CandidateStage& stage, const OtherReplicas& others) {
   const StageTable& stages = tables.stages(micro_batch);
   const int variant = stages.variant_of(stage.port, stage.split);
   const int range = tables.ranges().of(stage.layers.first, stage.layers.last);
-  return stages.optimizer(variant, range) + own_sync_share(tables, stages, variant, range, pipelines, spread);
+  return stages.optimizer(variant, range) + own_sync_share(tables, stages, variant, range, others);
 }
 
 double pipeline_tail(SearchTables& tables, const Candidate& pipeline, PipelineCount pipelines, bool spread) {
   double most = 0.0;
   for (const CandidateStage& stage : pipeline.stages) {
-    most = std::max(most, stage_tail(tables, pipeline.micro_batch, stage, pipelines, spread));
+    most = std::max(most, stage_tail(tables, pipeline.micro_batch, stage, {pipelines, spread}));
   }
   return most;
 }

@@ -13,18 +13,22 @@ struct PipelineCount {
   friend bool operator==(const PipelineCount&, const PipelineCount&) = default;
 };
 
+/// What is known of the other replicas of a stage's layers.
+struct OtherReplicas {
+  PipelineCount pipelines;
+  bool spread = false;  // each of its layers has replicas on more than one node
+  int taken = 0;        // devices of the stage's node that hold later stages of its pipeline
+};
+
 /// Least time of the gradient sync that a stage (a variant of the table with layers of a range class) pays in any plan
 /// of so many pipelines, in seconds: every other pipeline holds each of its layers at least once. 0 where the drain of
 /// the pipelines may hide the sync.
-///   spread   each of its layers is known to have replicas on more than one node
-///   taken    other devices of its node that are known to hold none of its layers
 [[nodiscard]] double own_sync_share(const SearchTables& tables, const StageTable& stages, int variant, int range_class,
-                                    PipelineCount pipelines, bool spread = false, int taken = 0);
+                                    const OtherReplicas& others);
 
-/// Least time that any plan of so many pipelines spends after them because of this stage.
-///   spread   each of its layers is known to have replicas on more than one node
+/// Least time that any such plan spends after its pipelines because of this stage.
 [[nodiscard]] double stage_tail(SearchTables& tables, int micro_batch, const CandidateStage& stage,
-                                PipelineCount pipelines, bool spread = false);
+                                const OtherReplicas& others);
 
 /// The same of a whole pipeline: the largest of its stages' tails.
 [[nodiscard]] double pipeline_tail(SearchTables& tables, const Candidate& pipeline, PipelineCount pipelines,

@@ -38,12 +38,6 @@ Candidate random_pipeline(Dice& dice, Pieces& pieces, int micro_batch) {
   return candidate;
 }
 
-/// Where the stages of a pipeline lie, as far as a pipeline alone can tell.
-struct Chains {
-  std::vector<double> links;  // seconds to the next stage
-  std::vector<int> taken;     // devices of each stage's node that hold the next stages
-};
-
 /// Each stage on the node of the next one, if it fits there and chance wants it.
 Chains random_chains(Dice& dice, Pieces& pieces, const Candidate& candidate) {
   const std::vector<Port>& ports = pieces.space.ports;
@@ -76,7 +70,7 @@ double tail_of(Pieces& pieces, const Candidate& candidate, const Chains& chains,
     const CandidateStage& stage = candidate.stages[s];
     const int variant = stages.variant_of(stage.port, stage.split);
     const int range = pieces.tables.ranges().of(stage.layers.first, stage.layers.last);
-    const double share = own_sync_share(pieces.tables, stages, variant, range, count, false, chains.taken[s]);
+    const double share = own_sync_share(pieces.tables, stages, variant, range, {count, false, chains.taken[s]});
     tail = std::max(tail, stages.optimizer(variant, range) + share);
   }
   return tail;
@@ -275,13 +269,19 @@ TEST_CASE("a pipeline alone spends least on links where its nodes are full", "[s
     const auto total = [](const std::vector<double>& links) {
       return std::accumulate(links.begin(), links.end(), 0.0);
     };
-    const double least = total(least_links(pieces.tables, candidate));
+    const Chains chosen = least_links(pieces.tables, candidate);
+    const double least = total(chosen.links);
     CHECK(least >= total(best_links(pieces.tables, candidate)) * (1.0 - 1e-12));
     apart += least > total(best_links(pieces.tables, candidate)) * 1.001 ? 1 : 0;
     double met = kInfinity;
     for (int trial = 0; trial < 200; ++trial) met = std::min(met, total(random_chains(dice, pieces, candidate).links));
     CHECK(least <= met * (1.0 + 1e-12));
     CHECK(least >= met * (1.0 - 1e-9));
+    for (std::size_t s = 0; s < candidate.stages.size(); ++s) {
+      const Port& port = pieces.space.ports[static_cast<std::size_t>(candidate.stages[s].port)];
+      CHECK(chosen.taken[s] >= 0);
+      CHECK(chosen.taken[s] <= room_beside(pieces.problem.cluster, port));
+    }
   }
   CHECK(apart > 5);
 }
