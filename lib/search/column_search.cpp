@@ -198,19 +198,11 @@ void ColumnSearch::value_columns(double target) {
   }
 }
 
-/// What a pipeline takes: in the best places of each stage, or on nodes of their own.
+/// Over the best link between any two stages or, where nodes are counted, with its chains on nodes of its own.
 ColumnSearch::Times ColumnSearch::times_of(const Candidate& candidate) const {
-  if (!counts_nodes()) {
-    return {PipelineTimer(*tables_, candidate, best_links(*tables_, candidate)),
-            pipeline_tail(*tables_, candidate, pipelines_)};
-  }
-  const Chains chains = least_links(*tables_, candidate);
-  double tail = 0.0;
-  for (std::size_t s = 0; s < candidate.stages.size(); ++s) {
-    const OtherReplicas others{pipelines_, false, chains.taken[s]};
-    tail = std::max(tail, stage_tail(*tables_, candidate.micro_batch, candidate.stages[s], others));
-  }
-  return {PipelineTimer(*tables_, candidate, chains.links), tail};
+  const Chains chains = counts_nodes() ? least_links(*tables_, candidate) : Chains{best_links(*tables_, candidate), {}};
+  return {PipelineTimer(*tables_, candidate, chains.links),
+          pipeline_tail(*tables_, candidate, {pipelines_}, chains.taken)};
 }
 
 void ColumnSearch::count_nodes() {

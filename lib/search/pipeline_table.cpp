@@ -187,8 +187,7 @@ void PipelineTable::widen(Row& row, int first, int last) {
   if (row.values == nullptr) {
     const std::size_t cells = best_.size();
     if (spare_.empty()) {
-      // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): not initialised, as widen() does that where it matters
-      blocks_.emplace_back(new double[kRowsAtOnce * 3 * cells]);
+      blocks_.push_back(std::make_unique_for_overwrite<double[]>(kRowsAtOnce * 3 * cells));
       for (std::size_t i = kRowsAtOnce; i-- > 0;) spare_.push_back(blocks_.back().get() + i * 3 * cells);
     }
     row.values = spare_.back();

@@ -277,7 +277,7 @@ class SimplePlanSearch {
   }
 
   [[nodiscard]] double tail(const Candidate& candidate, int pipelines) {
-    return pipeline_tail(tables_, candidate, {pipelines, pipelines});
+    return pipeline_tail(tables_, candidate, {{pipelines, pipelines}});
   }
 
   // ---- by type ----
@@ -355,7 +355,7 @@ class SimplePlanSearch {
     for (PureOptions& options : used) {
       for (Pure& option : options) {
         // Groups share no node.
-        option.tail = on_node > 0 ? pipeline_tail(tables_, option.candidate, {pipelines, pipelines}, used.size() > 1)
+        option.tail = on_node > 0 ? pipeline_tail(tables_, option.candidate, {{pipelines, pipelines}, used.size() > 1})
                                   : ring_tail(option.candidate, pipelines);
       }
     }

@@ -28,10 +28,12 @@ double stage_tail(SearchTables& tables, int micro_batch, const CandidateStage& s
   return stages.optimizer(variant, range) + own_sync_share(tables, stages, variant, range, others);
 }
 
-double pipeline_tail(SearchTables& tables, const Candidate& pipeline, PipelineCount pipelines, bool spread) {
+double pipeline_tail(SearchTables& tables, const Candidate& pipeline, OtherReplicas others,
+                     std::span<const int> taken) {
   double most = 0.0;
-  for (const CandidateStage& stage : pipeline.stages) {
-    most = std::max(most, stage_tail(tables, pipeline.micro_batch, stage, {pipelines, spread}));
+  for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
+    if (!taken.empty()) others.taken = taken[s];
+    most = std::max(most, stage_tail(tables, pipeline.micro_batch, pipeline.stages[s], others));
   }
   return most;
 }

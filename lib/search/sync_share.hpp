@@ -1,5 +1,7 @@
 #pragma once
 
+#include <span>
+
 #include "search/candidate.hpp"
 #include "search/stage_table.hpp"
 
@@ -31,7 +33,8 @@ struct OtherReplicas {
                                 const OtherReplicas& others);
 
 /// The same of a whole pipeline: the largest of its stages' tails.
-[[nodiscard]] double pipeline_tail(SearchTables& tables, const Candidate& pipeline, PipelineCount pipelines,
-                                   bool spread = false);
+///   taken   of each stage, in place of that of `others`; empty: as there
+[[nodiscard]] double pipeline_tail(SearchTables& tables, const Candidate& pipeline, OtherReplicas others,
+                                   std::span<const int> taken = {});
 
 }  // namespace hpplan

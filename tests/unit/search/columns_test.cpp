@@ -76,6 +76,18 @@ double tail_of(Pieces& pieces, const Candidate& candidate, const Chains& chains,
   return tail;
 }
 
+/// body(pieces, dice) for random problems in which some stage can run micro-batches of one sample.
+template <typename Body>
+void for_each_random_space(std::uint64_t seeds, const Body& body) {
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+    const Inputs inputs = random_inputs(seed, {12, 2, 8, 16});
+    Pieces pieces(inputs);
+    Dice dice(seed);
+    INFO("seed " << seed << ": " << describe(inputs));
+    if (!pieces.tables.stages(1).variants().empty()) body(pieces, dice);
+  }
+}
+
 double price_of(const Pieces& pieces, const Candidate& candidate, const Prices& prices) {
   double price = prices.pipeline;
   for (const CandidateStage& stage : candidate.stages) {
@@ -230,12 +242,7 @@ TEST_CASE("node charges are those of equal stages where nothing else fits, and n
 
 TEST_CASE("stages are not charged more for links than their pipeline spends", "[search]") {
   int charged = 0;
-  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
-    const Inputs inputs = random_inputs(seed, {12, 2, 8, 16});
-    Pieces pieces(inputs);
-    Dice dice(seed);
-    INFO("seed " << seed << ": " << describe(inputs));
-    if (pieces.tables.stages(1).variants().empty()) continue;
+  for_each_random_space(300, [&](Pieces& pieces, Dice& dice) {
     const StageMenu menu(pieces.tables, 1, {1, 1}, dice.spread(1.0, 1e6));
     for (int trial = 0; trial < 20; ++trial) {
       const Candidate candidate = random_pipeline(dice, pieces, 1);
@@ -253,18 +260,13 @@ TEST_CASE("stages are not charged more for links than their pipeline spends", "[
       const std::vector<double> best = best_links(pieces.tables, candidate);
       charged += parts > 2.0 * std::accumulate(best.begin(), best.end(), 0.0) ? 1 : 0;
     }
-  }
+  });
   CHECK(charged > 50);
 }
 
 TEST_CASE("a pipeline alone spends least on links where its nodes are full", "[search]") {
   int apart = 0;
-  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
-    const Inputs inputs = random_inputs(seed, {12, 2, 8, 16});
-    Pieces pieces(inputs);
-    Dice dice(seed);
-    INFO("seed " << seed << ": " << describe(inputs));
-    if (pieces.tables.stages(1).variants().empty()) continue;
+  for_each_random_space(60, [&](Pieces& pieces, Dice& dice) {
     const Candidate candidate = random_pipeline(dice, pieces, 1);
     const auto total = [](const std::vector<double>& links) {
       return std::accumulate(links.begin(), links.end(), 0.0);
@@ -282,7 +284,7 @@ TEST_CASE("a pipeline alone spends least on links where its nodes are full", "[s
       CHECK(chosen.taken[s] >= 0);
       CHECK(chosen.taken[s] <= room_beside(pieces.problem.cluster, port));
     }
-  }
+  });
   CHECK(apart > 5);
 }
 
