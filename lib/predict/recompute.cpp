@@ -15,6 +15,8 @@ namespace {
 constexpr std::size_t kMostChoices = 16;
 /// Kinds of layers with something to recompute inside one stage.
 constexpr std::size_t kMostItems = 16;
+/// A bound that is this part above the one before it rises, whatever the rounding.
+constexpr double kRising = 1e-9;
 
 /// Lower convex hull of (freed, extra) of one layer, from (0, 0): corner j is choice `choice[j]`.
 struct Hull {
@@ -171,6 +173,7 @@ class Knapsack {
     }
     const RecomputeChoice& option = items_[item].choices[static_cast<std::size_t>(choice)];
     const int most = option.live > live_cap_ ? 0 : layers;
+    double before = std::numeric_limits<double>::infinity();
     for (int count = fewest(item, layers, choice, need_ - freed); count <= most; ++count) {
       const double spent = extra + option.extra.value() * count;
       if (spent >= best_) break;
@@ -181,7 +184,10 @@ class Knapsack {
         if (count > 0) current_.push_back({items_[item].kind, choice, count});
         descend(item, layers - count, choice - 1, spent, gained);
         if (count > 0) current_.pop_back();
+      } else if (bound > before * (1.0 + kRising)) {
+        break;  // the relaxed cost is convex in the count
       }
+      before = bound;
       if (gained >= need_) break;
     }
   }

@@ -15,6 +15,13 @@ Bytes state_bytes(double parameters, double bytes_each) {
   return Bytes{static_cast<std::int64_t>(std::llround(parameters * bytes_each))};
 }
 
+/// Elements on one device that are counted with both ends of the model and held once where both are on it.
+double held_twice(const ModelSpec& model, int tensor_parallel) {
+  if (!model.tied_embeddings) return 0.0;
+  const double rows = padded_vocabulary(model, tensor_parallel);
+  return rows / tensor_parallel * model.hidden;
+}
+
 }  // namespace
 
 double parameters_of(const Problem& problem, const StageQuery& query, std::span<const LayerRange> parts) {
@@ -34,10 +41,7 @@ double parameters_of(const Problem& problem, const StageQuery& query, std::span<
     first = first || layers.contains(0);
     last = last || layers.contains(model.layer_count() - 1);
   }
-  if (model.tied_embeddings && first && last) {
-    const double rows = padded_vocabulary(model, query.tensor_parallel);
-    parameters -= rows / query.tensor_parallel * model.hidden;
-  }
+  if (first && last) parameters -= held_twice(model, query.tensor_parallel);
   return parameters;
 }
 
@@ -72,47 +76,64 @@ Bytes boundary_bytes(const ModelSpec& model, int samples) {
   return Bytes{static_cast<std::int64_t>(samples) * model.sequence * model.hidden * model.activation_bytes};
 }
 
-StageBase stage_base(const Problem& problem, const StageQuery& query) {
-  StageBase base;
-  int kind = -1;
-  const LayerCost* cost = nullptr;  // of this kind: neighbours are mostly alike
-  for (int layer = query.layers.first; layer < query.layers.last; ++layer) {
-    const int here = problem.model.layers[static_cast<std::size_t>(layer)];
-    if (here != kind) cost = &problem.costs.at(query.group, query.tensor_parallel, query.samples(), here);
-    kind = here;
-    base.forward += cost->forward;
-    base.backward += cost->backward;
-    base.weight_gradient += cost->weight_gradient;
-    base.saved += cost->saved;
-    base.memory.workspace = std::max(base.memory.workspace, cost->workspace);
-    base.provenance = std::max(base.provenance, cost->provenance);
+GrowingStage::GrowingStage(const Problem& problem, const StageQuery& query) : problem_(&problem), query_(query) {
+  query_.layers.last = query_.layers.first;
+}
+
+void GrowingStage::grow(int last) {
+  for (int& layer = query_.layers.last; layer < last; ++layer) {
+    const int kind = problem_->model.layers[static_cast<std::size_t>(layer)];
+    if (kind != kind_) {
+      kind_ = kind;
+      cost_ = &problem_->costs.at(query_.group, query_.tensor_parallel, query_.samples(), kind);
+      parameters_each_ = problem_->costs.parameters(query_.group, query_.tensor_parallel, kind);
+      const auto known =
+          std::find_if(items_.begin(), items_.end(), [&](const RecomputeItem& item) { return item.kind == kind; });
+      item_ = static_cast<std::size_t>(known - items_.begin());
+      if (known == items_.end()) items_.push_back({kind, 0, cost_->recompute});
+    }
+    ++items_[item_].layers;
+    sums_.forward += cost_->forward;
+    sums_.backward += cost_->backward;
+    sums_.weight_gradient += cost_->weight_gradient;
+    sums_.parameters += parameters_each_;
+    sums_.saved += cost_->saved;
+    sums_.memory.workspace = std::max(sums_.memory.workspace, cost_->workspace);
+    sums_.provenance = std::max(sums_.provenance, cost_->provenance);
   }
-  base.parameters = parameters_of(problem, query, {&query.layers, 1});
-  const Bytes workspace = base.memory.workspace;
-  base.memory = state_memory(problem, query.data_parallel, base.parameters);
-  base.memory.workspace = workspace;
-  base.memory.activations = base.saved * query.in_flight;
-  base.memory.workspace += communication_buffers(problem.model, query);
-  base.memory.other = problem.job.framework_overhead;
+}
+
+StageBase GrowingStage::base() const {
+  const bool whole = query_.layers.first == 0 && query_.layers.last == problem_->model.layer_count();
+  StageBase base = sums_;
+  if (whole) base.parameters -= held_twice(problem_->model, query_.tensor_parallel);
+  base.memory = state_memory(*problem_, query_.data_parallel, base.parameters);
+  base.memory.activations = base.saved * query_.in_flight;
+  base.memory.workspace = sums_.memory.workspace + communication_buffers(problem_->model, query_);
+  base.memory.other = problem_->job.framework_overhead;
   return base;
 }
 
-std::vector<RecomputeItem> recompute_items(const Problem& problem, const StageQuery& query) {
+std::vector<RecomputeItem> GrowingStage::items() const {
   std::vector<RecomputeItem> items;
-  for (int layer = query.layers.first; layer < query.layers.last; ++layer) {
-    const int kind = problem.model.layers[static_cast<std::size_t>(layer)];
-    const auto known =
-        std::find_if(items.begin(), items.end(), [&](const RecomputeItem& item) { return item.kind == kind; });
-    if (known != items.end()) {
-      ++known->layers;
-      continue;
-    }
-    const LayerCost& cost = problem.costs.at(query.group, query.tensor_parallel, query.samples(), kind);
-    if (cost.recompute.size() > 1) items.push_back({kind, 1, cost.recompute});
+  for (const RecomputeItem& item : items_) {
+    if (item.choices.size() > 1) items.push_back(item);
   }
   // By kind, so that the answer does not depend on which kind comes first in the stage.
   std::sort(items.begin(), items.end(), [](const auto& a, const auto& b) { return a.kind < b.kind; });
   return items;
+}
+
+StageBase stage_base(const Problem& problem, const StageQuery& query) {
+  GrowingStage stage(problem, query);
+  stage.grow(query.layers.last);
+  return stage.base();
+}
+
+std::vector<RecomputeItem> recompute_items(const Problem& problem, const StageQuery& query) {
+  GrowingStage stage(problem, query);
+  stage.grow(query.layers.last);
+  return stage.items();
 }
 
 StageEstimate estimate_stage(const Problem& problem, const StageQuery& query, std::span<const RecomputeCount> counts) {

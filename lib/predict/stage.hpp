@@ -46,6 +46,31 @@ struct StageBase {
 
 [[nodiscard]] StageBase stage_base(const Problem& problem, const StageQuery& query);
 
+/// A stage that takes on one layer after the other: its numbers at every length in the time of the last one. A problem
+/// has far more ranges of layers than layers.
+class GrowingStage {
+ public:
+  /// A stage like `query` that holds none of its layers yet. The problem must outlive it.
+  GrowingStage(const Problem& problem, const StageQuery& query);
+
+  [[nodiscard]] int first() const { return query_.layers.first; }
+  /// Adds the layers before `last`, which only rises.
+  void grow(int last);
+  /// What stage_base() and recompute_items() tell of the layers so far.
+  [[nodiscard]] StageBase base() const;
+  [[nodiscard]] std::vector<RecomputeItem> items() const;
+
+ private:
+  const Problem* problem_;
+  StageQuery query_;
+  StageBase sums_;
+  int kind_ = -1;  // of the last layer: neighbours are mostly alike
+  const LayerCost* cost_ = nullptr;
+  double parameters_each_ = 0.0;
+  std::size_t item_ = 0;              // of the last layer
+  std::vector<RecomputeItem> items_;  // of all kinds, in the order of their first layers
+};
+
 /// Elements on one device of a stage that holds all of `parts`; a tied matrix is held once. `query.layers` is not used.
 [[nodiscard]] double parameters_of(const Problem& problem, const StageQuery& query, std::span<const LayerRange> parts);
 

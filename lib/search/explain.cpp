@@ -74,7 +74,7 @@ std::vector<OptionCensus> census_of(const Problem& problem, const Plan& plan, in
         const Seconds base =
             stage_base(problem, {g, keys[k].tensor_parallel, 1, keys[k].samples, rows.ranges().example(c), 1}).backward;
         for (std::size_t w = 0; w < depth; ++w) {
-          const double backward = found[k]->backward[static_cast<std::size_t>(c) * depth + w];
+          const double backward = found[k]->backward_of(c, static_cast<int>(w) + 1);
           ++counts.options;
           counts.memory += backward == kInfinity ? 1 : 0;
           counts.recompute += backward != kInfinity && backward > base.value() * (1.0 + 1e-12) ? 1 : 0;

@@ -1,6 +1,9 @@
 #include "search/stage_table.hpp"
 
 #include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
 
 #include "base/check.hpp"
 #include "base/for_each_index.hpp"
@@ -9,23 +12,83 @@
 
 namespace hpplan {
 
+namespace {
+
+/// The ranges of layers from one start on, longer and longer, as a path of nodes. Ranges that begin with the same
+/// layers share their nodes: what is known of a node holds for all of them.
+class RangePaths {
+ public:
+  struct Node {
+    int inside = -1;  // class of such a range that ends before the last layer
+    int end = -1;     // and of one that ends with it
+  };
+
+  [[nodiscard]] Node& at(std::size_t node) { return nodes_[node].node; }
+  /// The node of the range that is longer by a layer of this sort.
+  [[nodiscard]] std::size_t next(std::size_t node, int sort) {
+    Entry& entry = nodes_[node];
+    if (entry.sort == sort) return entry.next;  // most have no other
+    const auto [place, added] = others_.try_emplace({node, sort}, nodes_.size());
+    const std::size_t found = place->second;
+    if (added) {
+      entry.sort = sort;
+      entry.next = found;
+      nodes_.emplace_back();
+    }
+    return found;
+  }
+
+ private:
+  struct Entry {
+    Node node;
+    int sort = -1;  // of the layer that was added last
+    std::size_t next = 0;
+  };
+  std::vector<Entry> nodes_{2};  // of the empty ranges: at the model's start, and elsewhere
+  std::map<std::pair<std::size_t, int>, std::size_t> others_;
+};
+
+/// [layer]: a number for its kind and the spans that it is in.
+std::vector<int> sorts_of(const ModelSpec& model, const std::vector<LayerRange>& spans) {
+  std::map<std::vector<int>, int> known;
+  std::vector<int> sorts;
+  for (int layer = 0; layer < model.layer_count(); ++layer) {
+    std::vector<int> sort{model.layers[static_cast<std::size_t>(layer)]};
+    for (const LayerRange& span : spans) sort.push_back(span.contains(layer) ? 1 : 0);
+    sorts.push_back(known.try_emplace(std::move(sort), static_cast<int>(known.size())).first->second);
+  }
+  return sorts;
+}
+
+}  // namespace
+
 RangeClasses::RangeClasses(const ModelSpec& model, const std::vector<LayerRange>& spans)
     : layers_(model.layer_count()) {
-  classes_.assign(static_cast<std::size_t>((layers_ + 1) * (layers_ + 1)), -1);
+  const std::size_t width = static_cast<std::size_t>(layers_) + 1;
+  classes_.assign(width * width, -1);
+  const std::vector<int> sorts = sorts_of(model, spans);
+  RangePaths paths;
   std::map<std::vector<int>, int> known;
   for (int first = 0; first < layers_; ++first) {
     const std::size_t kinds_end = model.kinds.size() + 2;
     std::vector<int> key(kinds_end + spans.size(), 0);
     key[0] = first == 0 ? 1 : 0;
+    std::size_t node = first == 0 ? 0 : 1;
     for (int last = first + 1; last <= layers_; ++last) {
-      ++key[static_cast<std::size_t>(model.layers[static_cast<std::size_t>(last) - 1]) + 2];
-      key[1] = last == layers_ ? 1 : 0;
-      for (std::size_t i = 0; i < spans.size(); ++i) {
-        key[kinds_end + i] = first < spans[i].last && spans[i].first < last ? 1 : 0;
+      const auto added_layer = static_cast<std::size_t>(last) - 1;
+      ++key[static_cast<std::size_t>(model.layers[added_layer]) + 2];
+      node = paths.next(node, sorts[added_layer]);
+      int& range_class = last == layers_ ? paths.at(node).end : paths.at(node).inside;
+      if (range_class < 0) {
+        key[1] = last == layers_ ? 1 : 0;
+        for (std::size_t i = 0; i < spans.size(); ++i) {
+          key[kinds_end + i] = first < spans[i].last && spans[i].first < last ? 1 : 0;
+        }
+        const auto [place, added] = known.try_emplace(key, count());
+        if (added) examples_.push_back({first, last});
+        range_class = place->second;
       }
-      const auto [place, added] = known.try_emplace(key, count());
-      if (added) examples_.push_back({first, last});
-      classes_[static_cast<std::size_t>(first * (layers_ + 1) + last)] = place->second;
+      classes_[static_cast<std::size_t>(first) * width + static_cast<std::size_t>(last)] = range_class;
     }
   }
 }
@@ -58,7 +121,6 @@ StageRow StageRows::compute(const StageKey& key) const {
   row.forward.resize(ranges);
   row.optimizer.resize(ranges);
   row.held.resize(ranges);
-  row.backward.assign(ranges * static_cast<std::size_t>(max_in_flight_), kInfinity);
   const Bytes capacity = problem_->capacity(key.group);
   const int layers = model.layer_count();
   std::vector<Bytes> held{Bytes{0}};  // by the layers before each; a tied head holds what the embedding does
@@ -67,27 +129,38 @@ StageRow StageRows::compute(const StageKey& key) const {
     const Bytes whole = layer_gradients_[static_cast<std::size_t>(tied_head ? 0 : layer)];
     held.push_back(held.back() + Bytes{whole.count() / key.tensor_parallel});
   }
+  std::vector<char> too_large(ranges, 0);  // for any device of the group, even without buffers
+  std::optional<GrowingStage> growing;
   for (int c = 0; c < ranges_.count(); ++c) {
     const auto cell = static_cast<std::size_t>(c);
     const StageQuery query{key.group, key.tensor_parallel, key.sharding, key.samples * key.sharding, ranges_.example(c),
                            1};
-    const StageBase stage = stage_base(*problem_, query);
+    const auto [first, last] = std::pair(query.layers.first, query.layers.last);
+    row.first_backward.push_back(row.backward.size());
+    row.held[cell] = held[static_cast<std::size_t>(last)] - held[static_cast<std::size_t>(first)];
+    if (model.tied_embeddings && first == 0 && last == layers) row.held[cell] -= held[1];
+    if (last - first > 1 && too_large[static_cast<std::size_t>(ranges_.of(first, last - 1))] != 0) {
+      too_large[cell] = 1;
+      continue;
+    }
+    if (!growing || growing->first() != first) growing.emplace(*problem_, query);
+    growing->grow(last);
+    const StageBase stage = growing->base();
     row.forward[cell] = stage.forward.value();
     row.optimizer[cell] =
         optimizer_time(*problem_, key.group, key.tensor_parallel, key.sharding, stage.parameters).value();
-    const auto [first, last] = std::pair(query.layers.first, query.layers.last);
-    row.held[cell] = held[static_cast<std::size_t>(last)] - held[static_cast<std::size_t>(first)];
-    if (model.tied_embeddings && first == 0 && last == layers) row.held[cell] -= held[1];
     if (!problem_->places.may_hold(key.group, query.layers)) continue;  // as if it did not fit
-    const std::vector<RecomputeItem> items = recompute_items(*problem_, query);
+    const std::vector<RecomputeItem> items = growing->items();
+    const Bytes least = stage.memory.total() - communication_buffers(model, query) - largest_relief(items, 1);
+    too_large[cell] = least > capacity ? 1 : 0;
     for (int w = 1; w <= max_in_flight_; ++w) {
       const Bytes excess = stage.memory.total() + stage.saved * (w - 1) - capacity;
       const auto selection = cheapest_recompute(items, w, excess);
       if (!selection) break;  // deeper pipelines hold more
-      row.backward[cell * static_cast<std::size_t>(max_in_flight_) + static_cast<std::size_t>(w) - 1] =
-          (stage.backward + selection->extra).value();
+      row.backward.push_back((stage.backward + selection->extra).value());
     }
   }
+  row.first_backward.push_back(row.backward.size());
   return row;
 }
 

@@ -44,10 +44,18 @@ struct Variant {
 
 /// Results of one way to split a stage, for every range class and in-flight depth.
 struct StageRow {
-  std::vector<double> forward;    // [range class], seconds of one micro-batch
-  std::vector<double> backward;   // [range class][in flight - 1]; infinity where it does not fit
+  std::vector<double> forward;    // [range class], seconds of one micro-batch; what fits nowhere may be 0
   std::vector<double> optimizer;  // [range class]
   std::vector<Bytes> held;        // [range class]: gradient bytes on one device, the sum of floor(layer bytes / TP)
+  std::vector<double> backward;   // of the depths that fit, range class after range class
+  std::vector<std::size_t> first_backward;  // [range class], and one past the last
+
+  /// Seconds of one micro-batch; infinity where it does not fit.
+  [[nodiscard]] double backward_of(int range_class, int in_flight) const {
+    const std::size_t first = first_backward[static_cast<std::size_t>(range_class)];
+    const std::size_t place = first + static_cast<std::size_t>(in_flight - 1);
+    return place < first_backward[static_cast<std::size_t>(range_class) + 1] ? backward[place] : kInfinity;
+  }
 };
 
 /// Everything that a StageRow depends on, beside the problem.
@@ -114,7 +122,7 @@ class StageTable {
     return row(variant).forward[static_cast<std::size_t>(range_class)];
   }
   [[nodiscard]] double backward(int variant, int range_class, int in_flight) const {
-    return row(variant).backward[static_cast<std::size_t>(range_class * max_in_flight_ + in_flight - 1)];
+    return row(variant).backward_of(range_class, in_flight);
   }
   [[nodiscard]] double optimizer(int variant, int range_class) const {
     return row(variant).optimizer[static_cast<std::size_t>(range_class)];
