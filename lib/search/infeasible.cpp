@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <optional>
 #include <utility>
 
@@ -19,18 +18,29 @@ namespace hpplan {
 
 namespace {
 
-/// Training state of the whole model, held once, against what all devices hold together.
-void add_state_rejection(const Problem& problem, std::vector<Rejection>& rejections) {
-  const StateBytes& state = problem.model.state;
-  const double each = state.parameter + state.gradient + state.optimizer;
-  const double needed = total_parameters(problem.model) * each;
+/// Training state of the whole model, held once, against what all devices hold together. All in bytes.
+struct States {
+  double each = 0.0;  // per parameter
+  double needed = 0.0;
   double available = 0.0;
-  Bytes largest;
+  Bytes largest;  // that one device has for them
+};
+
+States states_of(const Problem& problem) {
+  const StateBytes& state = problem.model.state;
+  States states;
+  states.each = state.parameter + state.gradient + state.optimizer;
+  states.needed = total_parameters(problem.model) * states.each;
   for (int g = 0; g < problem.cluster.group_count(); ++g) {
     const Bytes usable = std::max(Bytes{0}, problem.capacity(g) - problem.job.framework_overhead);
-    largest = std::max(largest, usable);
-    available += usable.value() * problem.cluster.node_groups[static_cast<std::size_t>(g)].device_count();
+    states.largest = std::max(states.largest, usable);
+    states.available += usable.value() * problem.cluster.node_groups[static_cast<std::size_t>(g)].device_count();
   }
+  return states;
+}
+
+void add_state_rejection(const Problem& problem, std::vector<Rejection>& rejections) {
+  const auto [each, needed, available, largest] = states_of(problem);
   if (needed <= available) return;
   const double devices = largest > Bytes{0} ? std::ceil(needed / largest.value()) : 0.0;
   rejections.push_back(
@@ -75,48 +85,58 @@ void add_layer_rejection(const Problem& problem, const Space& space, std::vector
   }
 }
 
-/// The pipeline of one-device stages over all devices whose worst stage misses its memory by least, by dynamic
-/// programming over the layers: the nearest miss, and the stage that decides it.
+/// The pipeline of one-device stages over all devices whose worst stage misses its memory by least: the nearest miss,
+/// and the stage that decides it. A stage may be empty, as a device may be idle. But for the buffers to a neighbour
+/// that the ends of the model lack, a stage never misses by less with a layer more: so whether a miss is enough is told
+/// by stages that each take on as many layers as they may. Found so up to these buffers.
 class NearestPipeline {
  public:
   NearestPipeline(const Problem& problem, int stages)
       : problem_(problem), stages_(stages), layers_(problem.model.layer_count()) {}
 
-  /// The miss of the worst stage; nothing if a stage has no cost at all.
+  /// The miss of the worst stage; nothing if all fit.
   std::optional<Rejection> find() {
-    const auto cells = static_cast<std::size_t>(layers_) + 1;
-    // least[s][layer]: the smallest worst miss of the first s stages over the layers before `layer`
-    std::vector<std::vector<Bytes>> least(static_cast<std::size_t>(stages_) + 1, std::vector<Bytes>(cells, kNever));
-    std::vector<std::vector<int>> from(least.size(), std::vector<int>(cells, 0));
-    least[0][0] = Bytes{0};
-    for (int s = 0; s < stages_; ++s) {
-      const auto now = static_cast<std::size_t>(s);
-      for (int first = s; first < layers_; ++first) {
-        const Bytes before = least[now][static_cast<std::size_t>(first)];
-        if (before == kNever) continue;
-        for (int last = first + 1; last <= layers_ - (stages_ - s - 1); ++last) {
-          const Bytes worst = std::max(before, miss(s, {first, last}));
-          Bytes& best = least[now + 1][static_cast<std::size_t>(last)];
-          if (!(worst < best)) continue;
-          best = worst;
-          from[now + 1][static_cast<std::size_t>(last)] = first;
-        }
-      }
+    Bytes low{-1};  // not enough
+    Bytes high{0};
+    while (!cut(high)) {
+      low = high;
+      high = high * 2 + Bytes{1};
     }
-    if (least.back().back() == kNever) return std::nullopt;
+    while (low + Bytes{1} < high) {
+      const Bytes middle = low + Bytes{(high - low).count() / 2};
+      (cut(middle) ? high : low) = middle;
+    }
+    const std::vector<int> ends = *cut(high);
     std::optional<Rejection> decides;
-    for (int s = stages_, last = layers_; s > 0; --s) {
-      const int first = from[static_cast<std::size_t>(s)][static_cast<std::size_t>(last)];
-      if (miss(s - 1, {first, last}) == least.back().back()) decides = rejection(s - 1, {first, last});
-      last = first;
+    for (int s = 0, first = 0; s < stages_; first = ends[static_cast<std::size_t>(s++)]) {
+      const LayerRange layers{first, ends[static_cast<std::size_t>(s)]};
+      std::optional<Rejection> found = rejection(s, layers);
+      if (found && (!decides || miss_of(*decides) < miss_of(*found))) decides = std::move(found);
     }
     return decides;
   }
 
  private:
-  static constexpr Bytes kNever{std::numeric_limits<std::int64_t>::max()};
-
+  /// The layer that each stage ends before, where none misses by more than `most`.
+  [[nodiscard]] std::optional<std::vector<int>> cut(Bytes most) const {
+    std::vector<int> ends;
+    int first = 0;
+    for (int s = 0; s < stages_; ++s) {
+      int enough = first;        // a stage that ends here is small enough
+      int beyond = layers_ + 1;  // and here it is not
+      if (miss(s, {first, layers_}) <= most) enough = layers_;
+      while (enough + 1 < beyond) {
+        const int middle = enough + (beyond - enough) / 2;
+        (miss(s, {first, middle}) <= most ? enough : beyond) = middle;
+      }
+      ends.push_back(enough);
+      first = enough;
+    }
+    if (first < layers_) return std::nullopt;
+    return ends;
+  }
   [[nodiscard]] std::optional<Rejection> rejection(int stage, LayerRange layers) const {
+    if (layers.first == layers.last) return std::nullopt;
     const int rank = problem_.cluster.device_count() * stage / stages_;
     const int micro_batch = problem_.job.micro_batches.front();
     const int in_flight = std::min(stages_ - stage, std::max(1, problem_.job.global_batch / micro_batch));
@@ -128,9 +148,10 @@ class NearestPipeline {
     rejection.stage = stage;
     return rejection;
   }
+  [[nodiscard]] static Bytes miss_of(const Rejection& rejection) { return rejection.needed - rejection.available; }
   [[nodiscard]] Bytes miss(int stage, LayerRange layers) const {
     const std::optional<Rejection> found = rejection(stage, layers);
-    return found ? found->needed - found->available : Bytes{0};
+    return found ? miss_of(*found) : Bytes{0};
   }
 
   const Problem& problem_;
@@ -231,6 +252,11 @@ bool has_simple_plan(const Problem& problem) {
 }
 
 }  // namespace
+
+bool states_fit(const Problem& problem) {
+  const States states = states_of(problem);
+  return states.needed <= states.available;
+}
 
 bool batch_reachable(const Job& job) { return reachable_sums(job, job.global_batch).back(); }
 

@@ -15,6 +15,9 @@ namespace hpplan {
 /// at without each.
 [[nodiscard]] Rejection limits_rejection(const Problem& problem);
 
+/// Whether all devices together have the memory for one copy of the model's training state: if not, no plan exists.
+[[nodiscard]] bool states_fit(const Problem& problem);
+
 /// Whether the global batch is a sum of allowed micro-batch sizes.
 [[nodiscard]] bool batch_reachable(const Job& job);
 
