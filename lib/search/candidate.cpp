@@ -22,7 +22,10 @@ SearchTables::SearchTables(StageRows& rows, const Space& space)
 
 const StageTable& SearchTables::stages(int micro_batch) {
   std::shared_ptr<const StageTable>& table = stages_[micro_batch];
-  if (!table) table = std::make_shared<const StageTable>(*rows_, *space_, micro_batch);
+  if (!table) {
+    check_stop();
+    table = std::make_shared<const StageTable>(*rows_, *space_, micro_batch);
+  }
   return *table;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "base/for_each_index.hpp"
@@ -15,6 +16,9 @@
 namespace hpplan {
 
 namespace {
+
+/// A stage table with more ranges of layers times depths than this takes seconds to build.
+constexpr double kManyResults = 1e6;
 
 /// Placements of a simple plan that are priced.
 constexpr int kPlacementsTried = 64;
@@ -227,15 +231,22 @@ void even_out_best(SearchTables& tables, Knowledge& known) {
 }
 
 void take_simple_plan(SearchTables& tables, Knowledge& known) {
-  if (tables.space().ports.empty()) return;
+  const Space& space = tables.space();
+  if (space.ports.empty()) return;
   tables.stop_when({});  // it has stopped already
-  for (const SimplePlan& simple : simple_plans(tables)) {
-    ++known.report.candidates;
-    const Realised realised = realise(tables, simple.pipelines, kInfinity, 1);
-    if (realised.time == kInfinity) continue;
-    known.time = realised.time;
-    known.plans.emplace_back(realised.time, finish(tables.problem(), tables.space(), realised));
-    return;
+  const std::vector<int>& sizes = tables.problem().job.micro_batches;
+  const double results = static_cast<double>(tables.ranges().count()) * space.max_stages;
+  // A deep model has large tables: one micro-batch size after the other, until a plan is met.
+  const std::size_t together = results > kManyResults ? 1 : sizes.size();
+  for (std::size_t first = 0; first < sizes.size() && known.plans.empty(); first += together) {
+    for (const SimplePlan& simple : simple_plans(tables, std::span(sizes).subspan(first, together))) {
+      ++known.report.candidates;
+      const Realised realised = realise(tables, simple.pipelines, kInfinity, 1);
+      if (realised.time == kInfinity) continue;
+      known.time = realised.time;
+      known.plans.emplace_back(realised.time, finish(tables.problem(), space, realised));
+      break;
+    }
   }
 }
 

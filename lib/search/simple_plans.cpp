@@ -56,8 +56,8 @@ class SimplePlanSearch {
  public:
   explicit SimplePlanSearch(SearchTables& tables) : tables_(tables), problem_(tables.problem()) {}
 
-  std::vector<SimplePlan> run() {
-    for (const int b : problem_.job.micro_batches) {
+  std::vector<SimplePlan> run(std::span<const int> micro_batches) {
+    for (const int b : micro_batches) {
       if (b <= problem_.job.global_batch) collect_shapes(b);
     }
     add_alike();
@@ -454,6 +454,12 @@ class SimplePlanSearch {
 
 }  // namespace
 
-std::vector<SimplePlan> simple_plans(SearchTables& tables) { return SimplePlanSearch(tables).run(); }
+std::vector<SimplePlan> simple_plans(SearchTables& tables) {
+  return simple_plans(tables, tables.problem().job.micro_batches);
+}
+
+std::vector<SimplePlan> simple_plans(SearchTables& tables, std::span<const int> micro_batches) {
+  return SimplePlanSearch(tables).run(micro_batches);
+}
 
 }  // namespace hpplan

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "search/candidate.hpp"
@@ -20,5 +21,7 @@ struct SimplePlan {
 ///   by type  the pipelines of a node group are equal and stay inside it; the groups share the batch
 /// Layers go to the stages by the least bottleneck. Whether the devices can be placed is not looked at.
 [[nodiscard]] std::vector<SimplePlan> simple_plans(SearchTables& tables);
+/// The same over some of the job's micro-batch sizes.
+[[nodiscard]] std::vector<SimplePlan> simple_plans(SearchTables& tables, std::span<const int> micro_batches);
 
 }  // namespace hpplan
