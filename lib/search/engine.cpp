@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
+#include <string>
+#include <utility>
 
 #include "base/text.hpp"
 #include "predict/rate_bound.hpp"
@@ -26,6 +29,8 @@ constexpr std::int64_t kCoarseShare = 40;
 constexpr std::size_t kCoarseVectors = 100;
 /// Numbers of pipelines, from the least on, for which a coarser space is searched by itself.
 constexpr int kCoarseCounts = 3;
+/// So many resource vectors are combined within a minute.
+constexpr double kFewIndices = 1e6;
 constexpr PipelineCount kAllCounts{1, std::numeric_limits<int>::max()};
 /// Where the tables leave a larger gap than this, prices look for a better bound.
 constexpr double kColumnGap = 0.01;
@@ -321,18 +326,51 @@ SearchResult refuse_uncountable(const Problem& problem) {
   return refused;
 }
 
-/// The best plan of whole nodes, where parts of nodes can be combined in too many ways to count them. What is proved is
-/// the work of the batch.
-SearchResult find_plan_of_whole_nodes(const Problem& problem, const SearchOptions& options) {
-  Problem whole_nodes = problem;
-  whole_nodes.job.constraints.whole_nodes = true;
-  if (!space_is_countable(whole_nodes)) return refuse_uncountable(problem);
-  SearchResult result = find_plan(whole_nodes, options);
+/// The problem with stages large enough for their combinations to be counted, and what these stages are.
+using LargerStages = std::pair<Problem, std::string>;
+
+/// Whether some stage shape can run some micro-batch.
+bool has_variants(const Problem& problem) {
+  const Space space = make_space(problem);
+  const auto runs = [&](const Split& split) {
+    const auto divides = [&](int size) { return size % split.data_parallel == 0; };
+    const std::vector<int>& sizes = problem.job.micro_batches;
+    return std::any_of(sizes.begin(), sizes.end(), divides);
+  };
+  return std::any_of(space.splits.begin(), space.splits.end(),
+                     [&](const std::vector<Split>& splits) { return std::any_of(splits.begin(), splits.end(), runs); });
+}
+
+/// Whole nodes or, where no stage runs on a whole node, parts so large that they are quickly combined; nothing if
+/// neither will do.
+std::optional<LargerStages> with_larger_stages(Problem problem) {
+  const auto usable = [&](double most) { return space_is_countable(problem, most) && has_variants(problem); };
+  const int node = problem.cluster.largest_node();
+  Constraints& constraints = problem.job.constraints;
+  const bool parts = !std::exchange(constraints.whole_nodes, true);
+  if (usable(kMostIndices)) return LargerStages{std::move(problem), "whole nodes"};
+  constraints.whole_nodes = false;
+  for (const double most : {kFewIndices, kMostIndices}) {
+    for (int unit = 2; parts && unit <= node; unit *= 2) {
+      constraints.part_unit = unit;
+      if (usable(most)) return LargerStages{std::move(problem), concat("multiples of ", unit, " devices")};
+    }
+  }
+  return std::nullopt;
+}
+
+/// The best plan of larger stages, where parts of nodes can be combined in too many ways to count them. What is proved
+/// is the work of the batch.
+SearchResult find_plan_of_larger_stages(const Problem& problem, const SearchOptions& options) {
+  const auto larger = with_larger_stages(problem);
+  if (!larger) return refuse_uncountable(problem);
+  const auto& [countable, stages] = *larger;
+  SearchResult result = find_plan(countable, options);
   result.report.proved = false;
   for (Plan& plan : result.plans) {
     plan.lower_bound = std::min(rate_bound(problem), plan.iteration_time);
     plan.bound_kind = BoundKind::Work;
-    plan.notes.push_back(concat("stages take whole nodes: parts of the nodes of ", problem.cluster.device_count(),
+    plan.notes.push_back(concat("stages take ", stages, ": parts of the nodes of ", problem.cluster.device_count(),
                                 " devices can be combined in too many ways"));
   }
   return result;
@@ -342,8 +380,8 @@ SearchResult find_plan_of_whole_nodes(const Problem& problem, const SearchOption
 
 SearchResult find_plan(const Problem& problem, const SearchOptions& options) {
   Knowledge known;
-  if (!space_is_countable(problem)) return find_plan_of_whole_nodes(problem, options);
-  if (!batch_reachable(problem.job)) return result_of(problem, known);
+  if (!space_is_countable(problem)) return find_plan_of_larger_stages(problem, options);
+  if (!states_fit(problem) || !batch_reachable(problem.job)) return result_of(problem, known);
   WholeSpace whole(problem, options);
   find_best(whole, options, known);
   if (options.top <= 1) return result_of(problem, known);

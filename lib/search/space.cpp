@@ -50,6 +50,7 @@ std::vector<int> port_sizes(const NodeGroup& group, const Constraints& constrain
   if (!constraints.whole_nodes) {
     for (int size = 1; size < group.devices_per_node; ++size) {
       const bool power_of_two = (size & (size - 1)) == 0;
+      if (size % constraints.part_unit != 0) continue;
       if (power_of_two || group.devices_per_node % size == 0) sizes.insert(size);
     }
   }
@@ -90,15 +91,14 @@ int Space::find(const Port& port) const {
   return place == ports.end() || *place != port ? -1 : static_cast<int>(place - ports.begin());
 }
 
-bool space_is_countable(const Problem& problem) {
-  constexpr double kMostIndices = 1e8;
+bool space_is_countable(const Problem& problem, double most) {
   double indices = 1.0;
   for (int g = 0; g < problem.cluster.group_count(); ++g) {
     const std::vector<int> sizes = port_sizes(problem, g);
     const int unit = std::accumulate(sizes.begin(), sizes.end(), 0, std::gcd<int, int>);
     if (unit > 0) indices *= 2.0 * problem.places.device_count(g) / unit + 1.0;  // as ResourceSpace lays them out
   }
-  return indices <= kMostIndices;
+  return indices <= most;
 }
 
 Space make_space(const Problem& problem, int coarseness) {

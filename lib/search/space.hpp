@@ -80,9 +80,11 @@ struct Space {
 /// The same for a group of a problem, without the devices that its rules take away.
 [[nodiscard]] std::vector<int> port_sizes(const Problem& problem, int group);
 
-/// Whether the resource vectors of all groups together can be counted at all: their number is the product of what the
+/// More resource vectors than this cannot be counted.
+inline constexpr double kMostIndices = 1e8;
+/// Whether the resource vectors of all groups together are no more than `most`: their number is the product of what the
 /// groups may give.
-[[nodiscard]] bool space_is_countable(const Problem& problem);
+[[nodiscard]] bool space_is_countable(const Problem& problem, double most = kMostIndices);
 
 /// `coarseness` > 1 keeps only ports that are multiples of it: a part of the space with fewer resource vectors.
 [[nodiscard]] Space make_space(const Problem& problem, int coarseness = 1);

@@ -258,6 +258,23 @@ TEST_CASE("parts of nodes that can be combined in too many ways leave whole node
   CHECK_THAT(result.out, Contains("stages take whole nodes") && Contains("\"bound_kind\": \"work\""));
 }
 
+TEST_CASE("nodes so large that no stage fills one are used in parts", "[plan]") {
+  // 384 devices are 3 * 128: no TP degree of the model and no number of replicas that divides a micro-batch make it.
+  const std::string cluster =
+      "name: super\n"
+      "device_types: [{name: x, memory: 64 GB, peak: 300 TFLOPS, memory_bandwidth: 1 TB/s},\n"
+      "  {name: y, memory: 32 GB, peak: 200 TFLOPS, memory_bandwidth: 1 TB/s}]\n"
+      "node_groups:\n"
+      "  - {name: a, device: x, nodes: 16, devices_per_node: 384, intra_node: {bandwidth: 100 GB/s, latency: 3 us}, "
+      "inter_node: {bandwidth: 10 GB/s, latency: 5 us}}\n"
+      "  - {name: b, device: y, nodes: 16, devices_per_node: 384, intra_node: {bandwidth: 100 GB/s, latency: 3 us}, "
+      "inter_node: {bandwidth: 10 GB/s, latency: 5 us}}\n";
+  const CommandResult result =
+      run_hpplan("plan --model gpt3-350m --cluster - --global-batch 1024 --time-limit 1 --json", cluster);
+  REQUIRE(result.code == 0);
+  CHECK_THAT(result.out, Contains("stages take multiples of 16 devices") && Contains("\"bound_kind\": \"work\""));
+}
+
 TEST_CASE("more node groups than can be combined are a reason, not a crash", "[plan]") {
   const CommandResult result =
       run_hpplan("plan --model gpt3-350m --cluster - --global-batch 64", cluster_of_groups(20));
