@@ -25,7 +25,7 @@ struct Constraints {
   std::vector<int> tensor_parallel;  // allowed degrees; empty: every degree the model and the nodes allow
   bool tensor_parallel_across_nodes = false;
   bool whole_nodes = false;  // stages use whole nodes only
-  int part_unit = 1;         // parts of nodes are multiples of so many devices
+  int part_unit = 1;         // parts of nodes are multiples of so many devices; set by searches of large clusters
   bool type_pure = false;    // a pipeline uses one device type only (TypeSplit)
   bool allow_recompute = true;
   std::vector<PlacementRule> placement;  // devices that may not, or alone may, hold certain layers

@@ -153,9 +153,11 @@ StageEstimate estimate_stage(const Problem& problem, const StageQuery& query, st
 }
 
 std::variant<StageEstimate, Rejection> predict_stage(const Problem& problem, const StageQuery& query) {
-  const StageBase base = stage_base(problem, query);
+  GrowingStage stage(problem, query);
+  stage.grow(query.layers.last);
+  const StageBase base = stage.base();
   const Bytes capacity = problem.capacity(query.group);
-  const std::vector<RecomputeItem> items = recompute_items(problem, query);
+  const std::vector<RecomputeItem> items = stage.items();
   const auto selection = cheapest_recompute(items, query.in_flight, base.memory.total() - capacity);
   if (selection) return estimate_stage(problem, query, selection->counts);
 

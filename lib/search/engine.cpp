@@ -329,22 +329,10 @@ SearchResult refuse_uncountable(const Problem& problem) {
 /// The problem with stages large enough for their combinations to be counted, and what these stages are.
 using LargerStages = std::pair<Problem, std::string>;
 
-/// Whether some stage shape can run some micro-batch.
-bool has_variants(const Problem& problem) {
-  const Space space = make_space(problem);
-  const auto runs = [&](const Split& split) {
-    const auto divides = [&](int size) { return size % split.data_parallel == 0; };
-    const std::vector<int>& sizes = problem.job.micro_batches;
-    return std::any_of(sizes.begin(), sizes.end(), divides);
-  };
-  return std::any_of(space.splits.begin(), space.splits.end(),
-                     [&](const std::vector<Split>& splits) { return std::any_of(splits.begin(), splits.end(), runs); });
-}
-
 /// Whole nodes or, where no stage runs on a whole node, parts so large that they are quickly combined; nothing if
 /// neither will do.
 std::optional<LargerStages> with_larger_stages(Problem problem) {
-  const auto usable = [&](double most) { return space_is_countable(problem, most) && has_variants(problem); };
+  const auto usable = [&](double most) { return space_is_countable(problem, most) && has_stage_shapes(problem); };
   const int node = problem.cluster.largest_node();
   Constraints& constraints = problem.job.constraints;
   const bool parts = !std::exchange(constraints.whole_nodes, true);

@@ -101,6 +101,19 @@ bool space_is_countable(const Problem& problem, double most) {
   return indices <= most;
 }
 
+bool has_stage_shapes(const Problem& problem) {
+  const std::vector<int>& micro_batches = problem.job.micro_batches;
+  for (int g = 0; g < problem.cluster.group_count(); ++g) {
+    for (const int size : port_sizes(problem, g)) {
+      for (const Split& split : splits_of(problem, {g, size})) {
+        const auto shared = [&split](int b) { return b % split.data_parallel == 0; };
+        if (std::any_of(micro_batches.begin(), micro_batches.end(), shared)) return true;
+      }
+    }
+  }
+  return false;
+}
+
 Space make_space(const Problem& problem, int coarseness) {
   Space space;
   space.coarseness = coarseness;

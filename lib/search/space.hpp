@@ -86,6 +86,9 @@ inline constexpr double kMostIndices = 1e8;
 /// groups may give.
 [[nodiscard]] bool space_is_countable(const Problem& problem, double most = kMostIndices);
 
+/// Whether some port has a split whose replicas share some micro-batch of the job evenly.
+[[nodiscard]] bool has_stage_shapes(const Problem& problem);
+
 /// `coarseness` > 1 keeps only ports that are multiples of it: a part of the space with fewer resource vectors.
 [[nodiscard]] Space make_space(const Problem& problem, int coarseness = 1);
 

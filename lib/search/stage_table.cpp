@@ -18,33 +18,30 @@ namespace {
 /// layers share their nodes: what is known of a node holds for all of them.
 class RangePaths {
  public:
-  struct Node {
-    int inside = -1;  // class of such a range that ends before the last layer
-    int end = -1;     // and of one that ends with it
-  };
-
-  [[nodiscard]] Node& at(std::size_t node) { return nodes_[node].node; }
+  /// The class of such a range that ends before the last layer, or with it; -1 as long as none is known.
+  [[nodiscard]] int& class_of(std::size_t node, bool ends) { return ends ? nodes_[node].end : nodes_[node].inside; }
   /// The node of the range that is longer by a layer of this sort.
   [[nodiscard]] std::size_t next(std::size_t node, int sort) {
-    Entry& entry = nodes_[node];
-    if (entry.sort == sort) return entry.next;  // most have no other
+    Node& known = nodes_[node];
+    if (known.sort == sort) return known.next;  // most have no other
     const auto [place, added] = others_.try_emplace({node, sort}, nodes_.size());
     const std::size_t found = place->second;
     if (added) {
-      entry.sort = sort;
-      entry.next = found;
+      known.sort = sort;
+      known.next = found;
       nodes_.emplace_back();
     }
     return found;
   }
 
  private:
-  struct Entry {
-    Node node;
+  struct Node {
+    int inside = -1;
+    int end = -1;
     int sort = -1;  // of the layer that was added last
     std::size_t next = 0;
   };
-  std::vector<Entry> nodes_{2};  // of the empty ranges: at the model's start, and elsewhere
+  std::vector<Node> nodes_{2};  // of the empty ranges: at the model's start, and elsewhere
   std::map<std::pair<std::size_t, int>, std::size_t> others_;
 };
 
@@ -78,7 +75,7 @@ RangeClasses::RangeClasses(const ModelSpec& model, const std::vector<LayerRange>
       const auto added_layer = static_cast<std::size_t>(last) - 1;
       ++key[static_cast<std::size_t>(model.layers[added_layer]) + 2];
       node = paths.next(node, sorts[added_layer]);
-      int& range_class = last == layers_ ? paths.at(node).end : paths.at(node).inside;
+      int& range_class = paths.class_of(node, last == layers_);
       if (range_class < 0) {
         key[1] = last == layers_ ? 1 : 0;
         for (std::size_t i = 0; i < spans.size(); ++i) {
