@@ -19,6 +19,8 @@ constexpr std::int64_t kSpareSamples = 4;
 /// Families that are looked at side by side, whatever the number of threads: few at first, as the plans that they come
 /// to are the limit of those that follow.
 constexpr std::size_t kMostAtOnce = 256;
+/// Columns of all lists together: a timed pipeline takes about a kilobyte.
+constexpr std::size_t kMostColumns = 1'000'000;
 
 class Closure {
  public:
@@ -152,6 +154,7 @@ class Closure {
     if (!added && known.need <= need) return known.list;
     const std::int64_t spare = added ? 0 : std::min(kSpareSamples, need - 1);
     known.need = need - spare;
+    if (known.list) held_ -= known.list->size();
     const auto list = std::make_shared<ColumnList>();
     known.list = list;
     std::vector<Branch::TableKey> keys;
@@ -169,6 +172,7 @@ class Closure {
       for (const std::vector<ChainStage>& chain : chains) {
         Candidate candidate{key.micro_batch, {}};
         add_splits(chain, key.micro_batches, candidate, candidates);
+        if (!result_.complete) break;
       }
       add_columns(candidates, key.micro_batches, *list);
       if (!result_.complete) return list;
@@ -191,6 +195,7 @@ class Closure {
     const std::size_t s = candidate.stages.size();
     if (s == chain.size()) {
       if (!has_twin(candidate)) candidates.push_back(candidate);
+      result_.complete = result_.complete && has_room(candidates.size());
       return;
     }
     const int range = tables_.ranges().of(chain[s].layers.first, chain[s].layers.last);
@@ -212,14 +217,19 @@ class Closure {
     return !tables_.leaves_out() && twin_of(tables_, candidate).has_value();
   }
 
+  /// Whether so many candidates more may be timed and kept.
+  [[nodiscard]] bool has_room(std::size_t more) const {
+    return result_.timings + static_cast<std::int64_t>(more) <= budget_.timings && held_ + more <= kMostColumns;
+  }
+
   /// Times candidates, and keeps those that finish so many micro-batches by the limit.
   void add_columns(const std::vector<Candidate>& candidates, int micro_batches, std::vector<Column>& columns) {
     tables_.check_stop();
+    const bool room = has_room(candidates.size());
     result_.timings += static_cast<std::int64_t>(candidates.size());
-    if (result_.timings > budget_.timings || columns.size() + candidates.size() >= budget_.chains * 8) {
-      result_.complete = false;
-      return;
-    }
+    result_.complete = result_.complete && room;
+    if (!room) return;
+    const std::size_t before = columns.size();
     std::vector<std::optional<Column>> made(candidates.size());
     for_each_index(made.size(), tables_.threads(),
                    [&](std::size_t i) { made[i] = column_of(candidates[i], micro_batches); });
@@ -227,6 +237,7 @@ class Closure {
     for (std::optional<Column>& column : made) {
       if (column) columns.push_back(std::move(*column));
     }
+    held_ += columns.size() - before;
   }
 
   std::optional<Column> column_of(const Candidate& candidate, int micro_batches) const {
@@ -254,6 +265,7 @@ class Closure {
   std::vector<SearchTables> forks_;       // one for each thread
   std::vector<FamilySearch> searches_;    // one for each thread
   std::map<int, KnownList> known_;        // by vector
+  std::size_t held_ = 0;                  // columns there
   std::map<int, std::vector<int>> most_;  // by micro-batch size and vector
 };
 
