@@ -20,6 +20,8 @@ bool fit(const std::vector<StageTime>& stages) {
 
 PipelineTimer::PipelineTimer(SearchTables& tables, const Candidate& candidate, std::vector<double> links)
     : table_(&tables.stages(candidate.micro_batch)), micro_batch_(candidate.micro_batch), links_(std::move(links)) {
+  variants_.reserve(candidate.stages.size());
+  classes_.reserve(candidate.stages.size());
   for (const CandidateStage& stage : candidate.stages) {
     variants_.push_back(table_->variant_of(stage.port, stage.split));
     classes_.push_back(tables.ranges().of(stage.layers.first, stage.layers.last));
@@ -39,6 +41,7 @@ PipelineTimer PipelineTimer::fork() const {
 /// Those that run so many micro-batches; infinity in `backward` where one does not fit.
 std::vector<StageTime> PipelineTimer::stages(int micro_batches) const {
   std::vector<StageTime> stages;
+  stages.reserve(variants_.size());
   for (std::size_t s = 0; s < variants_.size(); ++s) {
     const int in_flight = table_->in_flight(variants_.size() - s, micro_batches);
     stages.push_back({Seconds{table_->forward(variants_[s], classes_[s])},
@@ -54,7 +57,7 @@ double PipelineTimer::time(int micro_batches) {
   if (known != memory_->times.end()) return known->second;
   double time = kInfinity;
   if (is_full(micro_batches)) {
-    if (memory_->fits) time = one_f_one_b_makespan(memory_->stages, micro_batches).value();
+    if (memory_->fits) time = memory_->marks.makespan(memory_->stages, micro_batches).value();
   } else if (const std::vector<StageTime> few = stages(micro_batches); fit(few)) {
     time = one_f_one_b_makespan(few, micro_batches).value();
   }

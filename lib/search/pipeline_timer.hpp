@@ -46,6 +46,7 @@ class PipelineTimer {
     std::map<int, double> times;
     std::vector<StageTime> stages;  // while the pipeline is full
     bool fits = false;              // when it is
+    OneFOneBMarks marks;            // and of these
     std::vector<StepLine> lines;    // bounds of a full pipeline
     // The last question of most_within(), which is often asked again.
     double limit = 0.0;

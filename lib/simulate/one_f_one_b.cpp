@@ -25,23 +25,67 @@ struct Lane {
 /// micro-batch k. The forward needs its upstream forward, which belongs to round k-1, so going through the stages
 /// from last to first reads `forward_end` of the stage before in time; the backward needs the one downstream, which
 /// is of the same round and was just computed. Rounds below 0 are the warm-up.
-double sweep(Lane* lanes, int stages, int micro_batches) {
-  for (int round = 1 - stages; round < micro_batches; ++round) {
+///   first, last   rounds to be run, `last` not among them
+void sweep(std::span<Lane> lanes, int first, int last, int micro_batches) {
+  const auto stages = static_cast<int>(lanes.size());
+  Lane* lane_of = lanes.data();
+  for (int round = first; round < last; ++round) {
     double downstream = 0.0;  // end of this round's backward on the stage after, plus the link
     for (int s = std::min(stages - 1, round + stages - 1); s >= 0; --s) {
-      Lane& lane = lanes[s];
+      Lane& lane = lane_of[s];
       if (round + stages - 1 - s < micro_batches) {
-        const double arrival = s > 0 ? lanes[s - 1].forward_end + lanes[s - 1].link : 0.0;
+        const double arrival = s > 0 ? lane_of[s - 1].forward_end + lane_of[s - 1].link : 0.0;
         lane.forward_end = std::max(lane.free, arrival) + lane.forward;
         lane.free = lane.forward_end;
       }
       if (round >= 0) {
         lane.free = std::max(lane.free, downstream) + lane.backward;
-        downstream = lane.free + (s > 0 ? lanes[s - 1].link : 0.0);
+        downstream = lane.free + (s > 0 ? lane_of[s - 1].link : 0.0);
       }
     }
   }
-  return lanes[0].free;  // the last backward of the first stage ends the step
+}
+
+/// The stages of a pipeline before its first round.
+class Lanes {
+ public:
+  explicit Lanes(std::span<const StageTime> stages) : lanes_(stack_.data(), std::min(stages.size(), kStackStages)) {
+    if (stages.size() > kStackStages) {
+      heap_.resize(stages.size());
+      lanes_ = heap_;
+    }
+    for (std::size_t s = 0; s < stages.size(); ++s) {
+      lanes_[s] = {stages[s].forward.value(), stages[s].whole_backward().value(), stages[s].link.value(), 0.0, 0.0};
+    }
+  }
+  Lanes(const Lanes&) = delete;
+  Lanes& operator=(const Lanes&) = delete;
+  [[nodiscard]] std::span<Lane> all() { return lanes_; }
+
+ private:
+  static constexpr std::size_t kStackStages = 64;
+  std::array<Lane, kStackStages> stack_;
+  std::vector<Lane> heap_;
+  std::span<Lane> lanes_;
+};
+
+/// The last backward of the first stage ends the step.
+Seconds end_of_step(std::span<const Lane> lanes) { return Seconds{lanes.front().free}; }
+
+/// Of the rounds that are kept, the last one is so far from where forwards run out.
+constexpr int kNearestRound = 8;
+
+/// Rounds to be kept of a step whose forwards run out at `end`: each some twice as far from there as the next, as long
+/// as the states of all are few.
+std::vector<int> rounds_to_keep(int stages, int end) {
+  constexpr int kMostStates = 64;
+  std::vector<int> rounds;
+  for (int distance = kNearestRound; distance < end; distance = 2 * distance + kNearestRound) {
+    if (static_cast<int>(rounds.size() + 1) * stages > kMostStates) break;
+    rounds.push_back(end - distance);
+  }
+  std::reverse(rounds.begin(), rounds.end());
+  return rounds;
 }
 
 void check_arguments(std::span<const StageTime> stages, int micro_batches) {
@@ -53,18 +97,44 @@ void check_arguments(std::span<const StageTime> stages, int micro_batches) {
 
 Seconds one_f_one_b_makespan(std::span<const StageTime> stages, int micro_batches) {
   check_arguments(stages, micro_batches);
-  constexpr std::size_t kStackStages = 64;
-  std::array<Lane, kStackStages> stack;
-  std::vector<Lane> heap;
-  Lane* lanes = stack.data();
-  if (stages.size() > kStackStages) {
-    heap.resize(stages.size());
-    lanes = heap.data();
+  Lanes lanes(stages);
+  sweep(lanes.all(), 1 - static_cast<int>(stages.size()), micro_batches, micro_batches);
+  return end_of_step(lanes.all());
+}
+
+Seconds OneFOneBMarks::makespan(std::span<const StageTime> stages, int micro_batches) {
+  check_arguments(stages, micro_batches);
+  const auto p = static_cast<int>(stages.size());
+  Lanes room(stages);
+  const std::span<Lane> lanes = room.all();
+  const int end = micro_batches - p + 1;  // the first round in which a stage has no forward
+  if (rounds_.empty() || end > 2 * (rounds_.back() + kNearestRound)) {  // too far away to be of much use
+    rounds_ = rounds_to_keep(p, end);
+    states_.clear();
   }
-  for (std::size_t s = 0; s < stages.size(); ++s) {
-    lanes[s] = {stages[s].forward.value(), stages[s].whole_backward().value(), stages[s].link.value(), 0.0, 0.0};
+
+  const std::size_t numbers = 2 * lanes.size();
+  const auto reached = static_cast<std::ptrdiff_t>(states_.size() / numbers);
+  auto mark = std::upper_bound(rounds_.begin(), rounds_.begin() + reached, end);
+  int round = 1 - p;
+  if (mark != rounds_.begin()) {
+    const double* state = states_.data() + static_cast<std::size_t>(mark - rounds_.begin() - 1) * numbers;
+    for (Lane& lane : lanes) {
+      lane.forward_end = *state++;
+      lane.free = *state++;
+    }
+    round = *(mark - 1);
   }
-  return Seconds{sweep(lanes, static_cast<int>(stages.size()), micro_batches)};
+  for (; mark != rounds_.end() && *mark <= end; ++mark) {
+    sweep(lanes, round, *mark, micro_batches);
+    round = *mark;
+    for (const Lane& lane : lanes) {
+      states_.push_back(lane.forward_end);
+      states_.push_back(lane.free);
+    }
+  }
+  sweep(lanes, round, micro_batches, micro_batches);
+  return end_of_step(lanes);
 }
 
 namespace {

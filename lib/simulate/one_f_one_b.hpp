@@ -21,6 +21,20 @@ namespace hpplan {
 /// allocation for up to 64 stages, so that a search can score every candidate with it.
 [[nodiscard]] Seconds one_f_one_b_makespan(std::span<const StageTime> stages, int micro_batches);
 
+/// What steps of one pipeline have in common, whatever their numbers of micro-batches: the rounds until forwards run
+/// out. Some of these are kept from the first step on, closer and closer together towards its end, as those that follow
+/// are mostly a little shorter or longer.
+class OneFOneBMarks {
+ public:
+  /// one_f_one_b_makespan(), to the last bit, from the nearest round that is kept on.
+  ///   stages  the same in every call, with the same links
+  [[nodiscard]] Seconds makespan(std::span<const StageTime> stages, int micro_batches);
+
+ private:
+  std::vector<int> rounds_;     // to be kept, ascending
+  std::vector<double> states_;  // of those that were reached: of each stage the ends of its last forward and last op
+};
+
 /// A time that no 1F1B step over these stages can beat: never above `one_f_one_b_makespan`.
 /// Best of the head/tail bound of each stage and of the critical cycles through each window of stages; O(p^2).
 /// Source: search-notes C.5, where it was exact for near-balanced stages without links and within 8% on wild ones.

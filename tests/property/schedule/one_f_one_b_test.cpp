@@ -77,6 +77,23 @@ TEST_CASE("1F1B: the fast sweep equals the plain simulation", "[1f1b][property]"
   }
 }
 
+TEST_CASE("1F1B: steps that share their rounds take the same times", "[1f1b][property]") {
+  Random random(5);
+  for (int trial = 0; trial < 600; ++trial) {
+    const int p = trial % 20 == 0 ? 70 : 1 + static_cast<int>(random() % 10);
+    const std::vector<StageTime> stages = random_stages(random, p, trial % 2 == 0);
+    OneFOneBMarks marks;
+    int m = 1;
+    for (int step = 0; step < 30; ++step) {
+      // Near the step before, anywhere, or far beyond.
+      const int near = std::max(1, m + static_cast<int>(random() % 21) - 10);
+      m = step % 3 == 0 ? 1 + static_cast<int>(random() % (step < 15 ? 60 : 600)) : near;
+      CAPTURE(trial, p, m);
+      REQUIRE(marks.makespan(stages, m) == one_f_one_b_makespan(stages, m));
+    }
+  }
+}
+
 TEST_CASE("1F1B: the lower bound never exceeds the exact time", "[1f1b][property]") {
   Random random(2);
   double worst = 0.0;
