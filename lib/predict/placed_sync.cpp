@@ -24,7 +24,9 @@ constexpr double kRound = 1.0 - 1e-6;
 PlacedSync::PlacedSync(const Problem& problem, std::vector<SyncStage> stages, std::span<const Bytes> layer_bytes)
     : problem_(&problem), stages_(std::move(stages)), held_(stages_.size()), shares_(stages_.size(), 0.0) {
   const int layers = problem.model.layer_count();
-  std::vector<int> cuts{0, 1, layers};
+  std::vector<int> cuts;
+  cuts.reserve(stages_.size() + 3);
+  cuts.assign({0, 1, layers});
   for (const SyncStage& stage : stages_) {
     cuts.push_back(stage.layers.first);
     const NodeGroup& group = problem.cluster.node_groups[static_cast<std::size_t>(stage.group)];
@@ -33,6 +35,7 @@ PlacedSync::PlacedSync(const Problem& problem, std::vector<SyncStage> stages, st
   if (!bounded_) return;
   std::sort(cuts.begin(), cuts.end());
   cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+  spans_.reserve(cuts.size());
   for (std::size_t i = 0; i + 1 < cuts.size(); ++i) add_span({cuts[i], cuts[i + 1]}, layer_bytes);
 }
 

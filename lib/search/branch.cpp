@@ -27,14 +27,18 @@ Branch::Branch(SearchTables& tables, const BranchRange& range, double limit, con
   sizes_.resize(stages.size());
   for_each_index(stages.size(), tables.threads(), [&](std::size_t i) { sizes_[i] = make_size(*stages[i]); });
   for (Size& size : sizes_) {
-    if (wider == nullptr) break;
-    const auto same = std::find_if(wider->sizes_.begin(), wider->sizes_.end(),
-                                   [&](const Size& other) { return other.micro_batch == size.micro_batch; });
-    if (same == wider->sizes_.end()) continue;
-    size.inherited = same->slices;
-    size.inherited.insert(same->inherited.begin(), same->inherited.end());
+    if (wider != nullptr) inherit(*wider, size);
+    size.within = make_bracket(size, limit_);
   }
   tighten_prices();
+}
+
+void Branch::inherit(const Branch& wider, Size& size) {
+  const auto same = std::find_if(wider.sizes_.begin(), wider.sizes_.end(),
+                                 [&](const Size& other) { return other.micro_batch == size.micro_batch; });
+  if (same == wider.sizes_.end()) return;
+  size.inherited = same->slices;
+  size.inherited.insert(same->inherited.begin(), same->inherited.end());
 }
 
 double Branch::own_share(const StageTable& stages, int variant, int range_class) const {
@@ -134,7 +138,9 @@ void Branch::compute_slices(const std::vector<TableKey>& keys) {
     for (std::size_t v = 0; v < slice.least.size(); ++v) {
       if (!known.in_domain(static_cast<int>(v))) slice.least[v] = std::numeric_limits<double>::quiet_NaN();
     }
-    size_of(key.micro_batch).slices[key.micro_batches] = std::move(slice);
+    Size& size = size_of(key.micro_batch);
+    tighten(size, key.micro_batches, slice, Source::Own, limit_, size.within);
+    size.slices[key.micro_batches] = std::move(slice);
   }
 }
 
@@ -211,6 +217,10 @@ void Branch::tighten(const Size& size, int micro_batches, const Slice& slice, So
 }
 
 Branch::Bracket Branch::bracket(const Size& size, double target) const {
+  return target == limit_ ? size.within : make_bracket(size, target);
+}
+
+Branch::Bracket Branch::make_bracket(const Size& size, double target) const {
   const ResourceSpace& resources = tables_->space().resources;
   const int most = tables_->problem().job.global_batch / size.micro_batch;
   Bracket bracket;

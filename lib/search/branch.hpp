@@ -85,14 +85,6 @@ class Branch {
     std::vector<double> least;  // infinity beyond the limit, NaN outside the domain
     std::int64_t spare = 0;     // of the table
   };
-  struct Size {
-    int micro_batch = 1;
-    std::unique_ptr<OptionTable> options;
-    std::vector<double> rates;       // per group: share of the model's work that one device does per second, at best
-    double fixed = 0.0;              // least tail of any stage
-    std::map<int, Slice> slices;     // by number of micro-batches
-    std::map<int, Slice> inherited;  // of wider branches: lower bounds of g
-  };
   struct Bracket {
     std::vector<int> low;   // confirmed
     std::vector<int> high;  // upper bound
@@ -101,13 +93,24 @@ class Branch {
     [[nodiscard]] bool is_open(std::size_t v) const { return low[v] < high[v]; }
     [[nodiscard]] int next(std::size_t v) const { return std::max(low[v] + 1, high[v] - step[v]); }
   };
+  struct Size {
+    int micro_batch = 1;
+    std::unique_ptr<OptionTable> options;
+    std::vector<double> rates;       // per group: share of the model's work that one device does per second, at best
+    double fixed = 0.0;              // least tail of any stage
+    std::map<int, Slice> slices;     // by number of micro-batches
+    std::map<int, Slice> inherited;  // of wider branches: lower bounds of g
+    Bracket within;                  // the limit, kept up to date as that is asked for most
+  };
 
   [[nodiscard]] Size make_size(const StageTable& stages) const;
+  static void inherit(const Branch& wider, Size& size);
   [[nodiscard]] double own_share(const StageTable& stages, int variant, int range_class) const;
   [[nodiscard]] Size& size_of(int micro_batch);
   void compute_slices(const std::vector<TableKey>& keys);
   void tighten_prices();
   [[nodiscard]] Bracket bracket(const Size& size, double target) const;
+  [[nodiscard]] Bracket make_bracket(const Size& size, double target) const;
   [[nodiscard]] static std::int64_t spare_of(const Size& size, std::size_t v, const Bracket& bracket);
   [[nodiscard]] static bool knows_next(const Size& size, std::size_t v, const Bracket& bracket);
   static void want(std::vector<TableKey>& missing, const TableKey& key);

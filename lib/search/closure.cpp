@@ -9,6 +9,7 @@
 
 #include "base/for_each_index.hpp"
 #include "search/family_search.hpp"
+#include "simulate/one_f_one_b.hpp"
 
 namespace hpplan {
 
@@ -19,6 +20,8 @@ constexpr std::int64_t kSpareSamples = 4;
 /// Families that are looked at side by side, whatever the number of threads: few at first, as the plans that they come
 /// to are the limit of those that follow.
 constexpr std::size_t kMostAtOnce = 256;
+/// Sums that are bounds of times may be rounded up.
+constexpr double kRound = 1e-9;
 /// Columns of all lists together: a timed pipeline takes about a kilobyte.
 constexpr std::size_t kMostColumns = 1'000'000;
 
@@ -167,14 +170,16 @@ class Closure {
     for (const Branch::TableKey& key : keys) {
       std::vector<std::vector<ChainStage>> chains;
       const PipelineTable& table = branch_.table(key.micro_batch, key.micro_batches, key.spare);
-      std::vector<Candidate> candidates;
       if (!table.enumerate(v, limit(), budget_.chains, chains)) result_.complete = false;
+      Splitting splitting;
+      splitting.micro_batches = key.micro_batches;
+      splitting.candidate.micro_batch = key.micro_batch;
       for (const std::vector<ChainStage>& chain : chains) {
-        Candidate candidate{key.micro_batch, {}};
-        add_splits(chain, key.micro_batches, candidate, candidates);
+        splitting.chain = &chain;
+        add_splits(splitting);
         if (!result_.complete) break;
       }
-      add_columns(candidates, key.micro_batches, *list);
+      add_columns(splitting.all, key.micro_batches, *list);
       if (!result_.complete) return list;
     }
     std::stable_sort(list->begin(), list->end(), [](const Column& a, const Column& b) { return a.most > b.most; });
@@ -188,26 +193,56 @@ class Closure {
     return place->second.empty() ? 0 : place->second[static_cast<std::size_t>(v)];
   }
 
-  /// The chain with every split of its stages, where each stage alone is fast enough.
-  void add_splits(const std::vector<ChainStage>& chain, int micro_batches, Candidate& candidate,
-                  std::vector<Candidate>& candidates) {
-    const StageTable& stages = tables_.stages(candidate.micro_batch);
-    const std::size_t s = candidate.stages.size();
+  /// A chain whose stages get their splits one after the other.
+  struct Splitting {
+    const std::vector<ChainStage>* chain = nullptr;
+    int micro_batches = 1;
+    Candidate candidate;           // the stages so far
+    std::vector<StageTime> times;  // and their times, with the best links
+    double sum = 0.0;              // of these: S in PipelineTable
+    double tail = 0.0;             // after the pipeline, at least
+    std::vector<Candidate> all;    // what came of it
+  };
+
+  /// The chain with every split of its stages that bounds let finish in time.
+  void add_splits(Splitting& now) {
+    const std::vector<ChainStage>& chain = *now.chain;
+    const std::size_t s = now.times.size();
     if (s == chain.size()) {
-      if (!has_twin(candidate)) candidates.push_back(candidate);
-      result_.complete = result_.complete && has_room(candidates.size());
+      const double least = one_f_one_b_lower_bound(now.times, now.micro_batches).value() + now.tail;
+      if (least > limit() * (1.0 + kRound) || has_twin(now.candidate)) return;
+      now.all.push_back(now.candidate);
+      result_.complete = result_.complete && has_room(now.all.size());
       return;
     }
+    const StageTable& stages = tables_.stages(now.candidate.micro_batch);
     const int range = tables_.ranges().of(chain[s].layers.first, chain[s].layers.last);
-    const int in_flight = stages.in_flight(chain.size() - s, micro_batches);
+    const int in_flight = stages.in_flight(chain.size() - s, now.micro_batches);
+    const double link =
+        s + 1 < chain.size() ? best_link(now.candidate.micro_batch, chain[s].port, chain[s + 1].port) : 0.0;
+    const double sum = now.sum;
+    const double tail = now.tail;
     for (int v = stages.first_variant(chain[s].port); v < stages.first_variant(chain[s].port + 1); ++v) {
-      const double own = micro_batches * stages.time(v, range, in_flight) + stages.optimizer(v, range);
-      if (!(own < limit())) continue;
-      candidate.stages.push_back(
+      const double time = stages.time(v, range, in_flight);
+      now.tail = std::max(tail, stages.optimizer(v, range) + branch_.range().sync_low);
+      const double least = sum + now.micro_batches * time + now.tail;
+      if (least == kInfinity || least > limit() * (1.0 + kRound)) continue;
+      now.sum = sum + time + 2.0 * link;
+      now.candidate.stages.push_back(
           {chain[s].port, stages.variants()[static_cast<std::size_t>(v)].split, chain[s].layers});
-      add_splits(chain, micro_batches, candidate, candidates);
-      candidate.stages.pop_back();
+      now.times.push_back(
+          {Seconds{stages.forward(v, range)}, Seconds{stages.backward(v, range, in_flight)}, {}, Seconds{link}});
+      add_splits(now);
+      now.candidate.stages.pop_back();
+      now.times.pop_back();
     }
+    now.sum = sum;
+    now.tail = tail;
+  }
+
+  [[nodiscard]] double best_link(int micro_batch, int from, int to) {
+    const auto ports = tables_.space().ports.size();
+    return tables_.transfers(micro_batch)[static_cast<std::size_t>(from) * ports + static_cast<std::size_t>(to)];
   }
 
   /// Whether no plan needs the pipeline, as two others do in its place.

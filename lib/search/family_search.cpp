@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "predict/gradient_sync.hpp"
-
 namespace hpplan {
 
 namespace {
@@ -96,7 +94,7 @@ bool FamilySearch::enough(std::size_t last) {
   const auto at_most = [](PipelineTimer& timer, double time, int most) { return timer.no_more_within(time, most); };
   const auto exactly = [](PipelineTimer& timer, double time, int most) { return timer.most_within(time, most); };
   if (!can_finish(last, tail + share, at_most) || !can_finish(last, tail + share, exactly)) return false;
-  share = std::max(share, spread_share(last));
+  share = spread_share(last, share);
   return can_finish(last, tail + share, at_most) && can_finish(last, tail + share, exactly);
 }
 
@@ -135,20 +133,21 @@ void FamilySearch::hold(std::size_t last) {
 
 /// Gradient sync of some device at least, for layers that no placement can have on one node: their holders are of
 /// different groups, or too many devices. The pipelines still to be chosen hold every layer once more.
-double FamilySearch::spread_share(std::size_t last) {
-  if (tables_.problem().job.overlap_gradient_sync || size() < 2) return 0.0;
+///   known   what it is at least anyway
+double FamilySearch::spread_share(std::size_t last, double known) {
+  if (tables_.problem().job.overlap_gradient_sync || size() < 2) return known;
   hold(last);
   const auto more = static_cast<int>(size() - last) - 1;
-  double most = 0.0;
   for (std::size_t i = 0; i <= last; ++i) {
     for (const CandidateStage& stage : column(i).candidate.stages) {
-      most = std::max(most, spread_share(stage, holders_[last], more));
+      known = spread_share(stage, holders_[last], more, known);
     }
   }
-  return most;
+  return known;
 }
 
-double FamilySearch::spread_share(const CandidateStage& stage, const std::vector<Holders>& all, int more) const {
+double FamilySearch::spread_share(const CandidateStage& stage, const std::vector<Holders>& all, int more,
+                                  double known) {
   const Problem& problem = tables_.problem();
   const Port& port = tables_.space().ports[static_cast<std::size_t>(stage.port)];
   const int per_node = problem.cluster.node_groups[static_cast<std::size_t>(port.group)].devices_per_node;
@@ -163,7 +162,22 @@ double FamilySearch::spread_share(const CandidateStage& stage, const std::vector
     const int replicas = holders.replicas + more;
     shape.replicas = shape.replicas == 0 ? replicas : std::min(shape.replicas, replicas);
   }
-  return bytes == Bytes{0} ? 0.0 : gradient_sync_lower_bound(problem, shape, bytes).value();
+  // Few stages raise it.
+  if (bytes == Bytes{0} || each_byte(stage.port, shape) * bytes.value() <= known) return known;
+  return std::max(known, gradient_sync_lower_bound(problem, shape, bytes).value());
+}
+
+/// gradient_sync_lower_bound() is no more than this many seconds for each byte.
+double FamilySearch::each_byte(int port, const SyncShape& shape) {
+  const std::uint64_t key = static_cast<std::uint64_t>(port) << 48 |
+                            static_cast<std::uint64_t>(shape.tensor_parallel) << 24 |
+                            static_cast<std::uint64_t>(shape.replicas);
+  const auto [place, added] = each_byte_.try_emplace(key);
+  if (added) {
+    constexpr Bytes kMany{std::int64_t{1} << 40};
+    place->second = gradient_sync_lower_bound(tables_.problem(), shape, kMany).value() / kMany.value() * (1.0 + 1e-9);
+  }
+  return place->second;
 }
 
 /// Whether the chosen columns are a plan of this branch: another one holds them if not.

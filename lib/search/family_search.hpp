@@ -5,8 +5,10 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
+#include "predict/gradient_sync.hpp"
 #include "search/branch.hpp"
 #include "search/realise.hpp"
 
@@ -96,8 +98,10 @@ class FamilySearch {
   template <typename Within>
   [[nodiscard]] bool can_finish(std::size_t last, double after, Within within);
   void hold(std::size_t last);
-  [[nodiscard]] double spread_share(std::size_t last);
-  [[nodiscard]] double spread_share(const CandidateStage& stage, const std::vector<Holders>& all, int more) const;
+  [[nodiscard]] double spread_share(std::size_t last, double known);
+  [[nodiscard]] double spread_share(const CandidateStage& stage, const std::vector<Holders>& all, int more,
+                                    double known);
+  [[nodiscard]] double each_byte(int port, const SyncShape& shape);
   [[nodiscard]] bool belongs() const;
   void score();
 
@@ -112,6 +116,7 @@ class FamilySearch {
   std::vector<Timers*> timers_;  // of `lists_`
   std::vector<std::size_t> chosen_;
   std::vector<std::vector<Holders>> holders_;                       // by columns chosen and layer
+  std::unordered_map<std::uint64_t, double> each_byte_;             // by port, TP degree and replicas
   std::map<std::shared_ptr<const ColumnList>, Timers> all_timers_;  // they remember: every thread has its own
   std::size_t timer_count_ = 0;                                     // of all these
 };
