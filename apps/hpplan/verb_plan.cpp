@@ -31,6 +31,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+/// Walks from good plans for each time the usual effort beyond the first.
+constexpr int kWalks = 4;
+
 struct PlanOptions {
   ProblemInputs inputs;
   Job job;
@@ -92,6 +95,7 @@ SearchOptions search_options(const PlanOptions& options, Clock::time_point start
   search.order_search = !options.no_oso;
   search.dynamic_programming = !options.no_dpo;
   search.proof_budget *= options.effort;
+  search.more_walks = static_cast<std::size_t>(kWalks * (options.effort - 1));
   if (options.time_limit_s > 0.0) {
     // A clock counts to some hundred years.
     const std::chrono::duration<double> limit(std::min(options.time_limit_s, 1e9));

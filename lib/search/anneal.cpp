@@ -12,7 +12,7 @@ namespace hpplan {
 
 namespace {
 
-constexpr std::uint64_t kSeed = 20261130;
+constexpr std::uint64_t kFirstSeed = 20261130;
 /// A step may lead to a plan that is slower by up to this part at the start of a walk, and by nothing at its end.
 constexpr double kHeat = 0.005;
 /// Plans that one walk looks at; after one that found nothing there is no other.
@@ -27,9 +27,9 @@ using Pipelines = std::vector<Candidate>;
 
 class Annealer {
  public:
-  Annealer(SearchTables& tables, Realised plan, std::int64_t most_work, AnnealMoves moves)
+  Annealer(SearchTables& tables, Realised plan, std::int64_t most_work, AnnealMoves moves, std::uint64_t seed)
       : tables_(tables), space_(tables.space()), now_(plan), best_(std::move(plan)), trials_(tables, most_work),
-        moves_(moves), dice_(kSeed) {}
+        moves_(moves), dice_(kFirstSeed + seed) {}
 
   Improved run() {
     return trials_.run(best_, [this] {
@@ -332,8 +332,8 @@ class Annealer {
 
 }  // namespace
 
-Improved anneal(SearchTables& tables, Realised plan, std::int64_t most_work, AnnealMoves moves) {
-  return Annealer(tables, std::move(plan), most_work, moves).run();
+Improved anneal(SearchTables& tables, Realised plan, std::int64_t most_work, AnnealMoves moves, std::uint64_t seed) {
+  return Annealer(tables, std::move(plan), most_work, moves, seed).run();
 }
 
 }  // namespace hpplan

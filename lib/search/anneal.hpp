@@ -16,7 +16,8 @@ enum class AnnealMoves {
 /// away, added or traded between pipelines, a pipeline made two of half its devices, other micro-batch sizes. Unlike
 /// climb() they make equal pipelines unequal. They end with the first walk that finds nothing better. Prove nothing.
 ///   most_work  see trial_work()
-/// The walks draw their numbers from one fixed seed, so that equal plans give equal plans on every machine.
-[[nodiscard]] Improved anneal(SearchTables& tables, Realised plan, std::int64_t most_work, AnnealMoves moves);
+///   seed       of the numbers that the walks draw: equal plans and seeds give equal plans on every machine
+[[nodiscard]] Improved anneal(SearchTables& tables, Realised plan, std::int64_t most_work, AnnealMoves moves,
+                              std::uint64_t seed = 0);
 
 }  // namespace hpplan

@@ -37,6 +37,7 @@ struct SearchOptions {
   /// Work, in DP transitions or what costs as much, after which the proof ends and the remaining gap is reported. A
   /// count and not a time, so that every machine ends alike.
   std::int64_t proof_budget = 500'000'000;
+  std::size_t more_walks = 0;  // random walks from good plans beyond the usual ones, each with numbers of its own
 };
 
 /// What may differ between runs and machines, or explains a search; never part of a plan.

@@ -1,7 +1,9 @@
 #include "search/good_plans.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -107,6 +109,71 @@ std::vector<Improved> climb_and_walk(SearchTables& tables, const Realised& start
   return found;
 }
 
+/// Keeps what changes to plans came to that were made side by side; returns their work.
+std::int64_t keep_all(SearchTables& tables, const SearchOptions& options,
+                      const std::vector<std::vector<Improved>>& found, Knowledge& known) {
+  std::vector<std::int64_t> parts(found.size(), 0);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    for (const Improved& improved : found[i]) {
+      keep_improved(tables, options, improved, known);
+      parts[i] += improved.work;
+    }
+  }
+  tables.share().add(parts);
+  return std::accumulate(parts.begin(), parts.end(), std::int64_t{0});
+}
+
+/// Plans to walk on from: the best of each number of pipelines, the fastest first, as long as they are near the best.
+std::vector<Realised> plans_to_walk_from(const Knowledge& known) {
+  std::vector<Realised> near;
+  for (const auto& [pipelines, start] : known.starts) {
+    if (start.time <= known.time * kNearWhenClimbed) near.push_back(start);
+  }
+  std::stable_sort(near.begin(), near.end(), [](const Realised& a, const Realised& b) { return a.time < b.time; });
+  return near;
+}
+
+/// Other orders of a plan's stages, and other places for it and for these.
+std::vector<Improved> improve_orders_and_places(SearchTables& tables, const Realised& plan) {
+  Orders orders = other_orders(tables, plan, plan.time * kNearOrder, kMostOrders, kPlacesWork);
+  std::vector<Improved> found{{plan, orders.tries, orders.work, orders.stopped}};
+  orders.plans.insert(orders.plans.begin(), plan);
+  for (const Realised& start : orders.plans) {
+    if (found.back().stopped) break;
+    found.push_back(improve_places(tables, start, kPlacesWork));
+  }
+  return found;
+}
+
+/// Further walks, two side by side: every other one from the best plan, the rest from good plans in turn. What they
+/// come to is placed anew where it is near the best, once.
+void walk_more(SearchTables& tables, std::vector<SearchTables>& forks, const SearchOptions& options, Knowledge& known) {
+  std::set<std::vector<Candidate>> placed;
+  for (std::size_t first = 0; first < options.more_walks; first += kClimbsAtOnce) {
+    const std::vector<Realised> starts = plans_to_walk_from(known);
+    if (starts.empty()) return;
+    std::vector<std::vector<Improved>> walks(std::min(kClimbsAtOnce, options.more_walks - first));
+    for_each_index(walks.size(), tables.threads(), [&](std::size_t i) {
+      const std::size_t walk = first + i;
+      const Realised& start = starts[walk % 2 == 0 ? 0 : walk / 2 % starts.size()];
+      walks[i] = {anneal(forks[i], start, kAnnealWork, AnnealMoves::All, walk + 1)};
+    });
+    keep_all(tables, options, walks, known);
+    std::vector<Realised> near;
+    for (const std::vector<Improved>& walk : walks) {
+      const Realised& plan = walk.front().plan;
+      keep_start(plan, known);
+      if (plan.time <= known.time * kNearPlaces && placed.insert(plan.pipelines).second) near.push_back(plan);
+    }
+    if (known.stopped) return;
+    std::vector<std::vector<Improved>> found(near.size());
+    for_each_index(near.size(), tables.threads(),
+                   [&](std::size_t i) { found[i] = improve_orders_and_places(forks[i], near[i]); });
+    keep_all(tables, options, found, known);
+    if (known.stopped) return;
+  }
+}
+
 }  // namespace
 
 void start_simple(SearchTables& tables, const SearchOptions& options, Knowledge& known) {
@@ -165,16 +232,10 @@ void climb_from_best(SearchTables& tables, const SearchOptions& options, Knowled
       std::vector<std::vector<Improved>> found(std::min(kClimbsAtOnce, starts.size() - first));
       for_each_index(found.size(), tables.threads(),
                      [&](std::size_t i) { found[i] = climb_and_walk(forks[i], starts[first + i], known.time); });
-      std::vector<std::int64_t> parts(found.size(), 0);
-      for (std::size_t i = 0; i < found.size(); ++i) {
-        for (const Improved& improved : found[i]) {
-          keep_improved(tables, options, improved, known);
-          keep_start(improved.plan, known);
-          parts[i] += improved.work;
-        }
-        work += parts[i];
+      work += keep_all(tables, options, found, known);
+      for (const std::vector<Improved>& one : found) {
+        for (const Improved& improved : one) keep_start(improved.plan, known);
       }
-      tables.share().add(parts);
       if (known.stopped) return;
     }
     const Realised start = best_known(tables, known);
@@ -182,6 +243,7 @@ void climb_from_best(SearchTables& tables, const SearchOptions& options, Knowled
     const Improved walked = anneal(tables, start, kAnnealWork, AnnealMoves::All);
     keep_improved(tables, options, walked, known);
     keep_start(walked.plan, known);
+    walk_more(tables, forks, options, known);
   } catch (const SearchStopped&) {
     known.stopped = true;
   }
