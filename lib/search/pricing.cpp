@@ -127,12 +127,9 @@ class Pricer::Table {
     });
     work_ += sums_->work();
   }
-  /// Whether k stages from `layer` on at this price, with these parts of the sum, leave no pipeline within the budget.
-  [[nodiscard]] bool too_dear(int k, int layer, double price, double parts) const {
-    if (!sums_) return false;
-    const double before = values_[static_cast<std::size_t>(k)][static_cast<std::size_t>(layer)];
-    const double sum = parts - (k < p_ ? menu_.cut_charge() : 0.0);
-    return price + sums_->multiplier() * sum + before > budget_;
+  /// Least cost of the first p - k stages with the multiplier, less the most that it may give back.
+  [[nodiscard]] double value_before(int k, int layer) const {
+    return values_[static_cast<std::size_t>(k)][static_cast<std::size_t>(layer)];
   }
 
   /// lambda: the largest average that a window of a pipeline within the limit can have.
@@ -162,11 +159,12 @@ class Pricer::Table {
         const double price = sheet_.port_price(port) + sheet_.prices().pipeline;
         if (price + prefix(layer, 1) > budget_) continue;
         for (const MenuOption& option : menu_.at(port, menu_.ranges().of(layer, layers_), 1)) {
-          if (!fits(option.time, option.tail, 1, 0.0)) continue;
+          if (!fits(option.time, limit_ - option.tail, 1, 0.0)) continue;
           const double window = rate == kInfinity ? -kInfinity : option.time - rate;
           if (window > 0.0) continue;
           const double parts = sums_ ? sums_->part(option) : 0.0;
-          if (too_dear(1, layer, price, parts)) continue;
+          const double cut = p_ > 1 ? menu_.cut_charge() : 0.0;
+          if (sums_ && price + sums_->multiplier() * (parts - cut) + value_before(1, layer) > budget_) continue;
           add(frontier(1, layer, port),
               {price, option.time, window, parts, option.variant, layers_, 0, room_of(port), 0});
         }
@@ -235,6 +233,8 @@ class Pricer::Table {
       const double inner = menu_.transfer(stage.port, next_port);
       const double outer = menu_.outer_transfer(stage.port, next_port);
       if (inner == kInfinity) continue;
+      const Join apart = join_of(stage, {stage.option.tail, counted_ ? outer : inner});
+      Join beside = join_of(stage, {stage.option.tail, inner});
       for (std::size_t i = 0; i < rest.size(); ++i) {
         const Point& next = rest[i];
         if (next.price > stage.affordable) break;  // ascending in price
@@ -247,11 +247,12 @@ class Pricer::Table {
                     static_cast<std::int16_t>(next_port),
                     room_of(stage.port),
                     static_cast<std::int32_t>(i)};
-        join(stage, next, {stage.option.tail, counted_ ? outer : inner}, point);
+        join(apart, next, point);
         if (!counted_ || inner >= outer || next.room < devices) continue;
         const int taken = point.room + devices - next.room;
         point.room = static_cast<std::int16_t>(next.room - devices);
-        join(stage, next, {menu_.tail(stage.option, stage.range, taken), inner}, point);
+        beside.time = limit_ - menu_.tail(stage.option, stage.range, taken);
+        join(beside, next, point);
       }
     }
   }
@@ -262,29 +263,55 @@ class Pricer::Table {
     double link = 0.0;  // to the next stage
   };
 
+  /// A stage at a place, in front of any suffix.
+  struct Join {
+    Frontier* points = nullptr;  // where the new suffixes go
+    int k = 1;
+    double stage = 0.0;   // its time
+    double time = 0.0;    // for the pipeline, before the stage's tail
+    double links = 0.0;   // both ways
+    double capped = 0.0;  // the same as the window terms count it
+    double part = 0.0;    // of the sum that has a multiplier, with the link
+    double before = 0.0;  // least cost of the stages before it, with that multiplier
+    double cut = 0.0;     // by which the sum is taken lower
+  };
+
+  [[nodiscard]] Join join_of(const Stage& stage, const Place& place) {
+    Join join;
+    join.points = &frontier(stage.k, stage.layer, stage.port);
+    join.k = stage.k;
+    join.stage = stage.option.time;
+    join.time = limit_ - place.tail;
+    join.links = 2.0 * place.link;
+    join.capped = 2.0 * std::min(place.link, menu_.link_cap());
+    join.part = (sums_ ? sums_->part(stage.option) : 0.0) + join.capped;
+    if (sums_) join.before = value_before(stage.k, stage.layer);
+    join.cut = stage.k < p_ ? menu_.cut_charge() : 0.0;
+    return join;
+  }
+
   /// Adds the point of a stage in front of `next`, if it may be worth its price.
-  void join(const Stage& stage, const Point& next, const Place& place, Point point) {
+  void join(const Join& stage, const Point& next, Point point) {
     ++work_;
-    const double capped = 2.0 * std::min(place.link, menu_.link_cap());
-    point.parts = (sums_ ? sums_->part(stage.option) : 0.0) + capped + next.parts;
-    if (too_dear(stage.k, stage.layer, point.price, point.parts)) return;
-    const double after = 2.0 * place.link + next.sum;
-    if (!fits(stage.option.time, place.tail, stage.k, after)) return;
-    point.sum = stage.option.time + after;
+    point.parts = stage.part + next.parts;
+    if (sums_ && point.price + sums_->multiplier() * (point.parts - stage.cut) + stage.before > budget_) return;
+    const double after = stage.links + next.sum;
+    if (!fits(stage.stage, stage.time, stage.k, after)) return;
+    point.sum = stage.stage + after;
     point.window = -kInfinity;
     if (rate_ < kInfinity) {
-      point.window = stage.option.time - rate_ + std::max(0.0, capped + next.window);
+      point.window = stage.stage - rate_ + std::max(0.0, stage.capped + next.window);
       if (point.window > 0.0) return;
       // Below this it can no longer matter to the stage before.
       point.window = std::max(point.window, -2.0 * menu_.link_cap());
     }
-    add(frontier(stage.k, stage.layer, stage.port), point);
+    add(*stage.points, point);
   }
 
   /// The conditions on one stage with k - 1 stages after it that take `after` (R) in all.
-  [[nodiscard]] bool fits(double stage, double tail, int k, double after) const {
+  ///   time   for the pipeline, before the stage's tail
+  [[nodiscard]] bool fits(double stage, double time, int k, double after) const {
     const double sum = std::max(least_sum(p_), stage + after);
-    const double time = limit_ - tail;
     if (m_ > k) return sum + (m_ - k) * stage + after <= time && m_ * stage <= time;
     return sum + (m_ - 1) * 0.5 * stage <= time;
   }

@@ -32,12 +32,12 @@ SumBound::SumBound(const StageMenu& menu, const PriceSheet& sheet, int most_stag
 
 void SumBound::set_multiplier(double multiplier) {
   multiplier_ = multiplier;
-  stages_.clear();
+  depths_ = 0;
 }
 
 void SumBound::limit_stages(double time) {
   most_stage_ = time * (1.0 + kPriceRound);
-  stages_.clear();
+  depths_ = 0;
 }
 
 SumBound::Choices SumBound::choices_of(int range_class, int in_flight) {
@@ -70,12 +70,15 @@ SumBound::Choices SumBound::choices_of(int range_class, int in_flight) {
 void SumBound::add_choices(int in_flight) {
   const std::vector<double>& plain = sheet_->stage_price(in_flight);
   std::vector<Choices> places(plain.size());
+  std::vector<int> fitting;
   for (std::size_t c = 0; c < plain.size(); ++c) {
     if (plain[c] == kInfinity) continue;
+    fitting.push_back(static_cast<int>(c));
     const bool same = menu_->same_as_shallower(static_cast<int>(c), in_flight);
     places[c] = same ? places_.back()[c] : choices_of(static_cast<int>(c), in_flight);
   }
   places_.push_back(std::move(places));
+  fitting_.push_back(std::move(fitting));
 }
 
 SumBound::Cost SumBound::cheapest_stage(const Choices& choices) {
@@ -91,16 +94,17 @@ SumBound::Cost SumBound::cheapest_stage(const Choices& choices) {
 
 const std::vector<SumBound::Cost>& SumBound::stages(int in_flight) {
   while (static_cast<int>(places_.size()) < in_flight) add_choices(static_cast<int>(places_.size()) + 1);
-  while (static_cast<int>(stages_.size()) < in_flight) {
-    const std::vector<Choices>& places = places_[stages_.size()];
-    const int depth = static_cast<int>(stages_.size()) + 1;
-    std::vector<Cost> costs(places.size());
-    for (std::size_t c = 0; c < places.size(); ++c) {
-      const bool same = menu_->same_as_shallower(static_cast<int>(c), depth);
-      costs[c] = same ? stages_.back()[c] : cheapest_stage(places[c]);
+  for (; depths_ < in_flight; ++depths_) {
+    const auto here = static_cast<std::size_t>(depths_);
+    const std::vector<Choices>& places = places_[here];
+    if (stages_.size() == here) stages_.emplace_back(places.size());
+    // Most ranges of layers are too large for any stage: their costs stay infinite.
+    for (const int c : fitting_[here]) {
+      const auto place = static_cast<std::size_t>(c);
+      const bool same = menu_->same_as_shallower(c, depths_ + 1);
+      stages_[here][place] = same ? stages_[here - 1][place] : cheapest_stage(places[place]);
     }
     work_ += static_cast<std::int64_t>(places.size()) / kChoicesPerStep;
-    stages_.push_back(std::move(costs));
   }
   return stages_[static_cast<std::size_t>(in_flight) - 1];
 }

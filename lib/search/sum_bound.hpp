@@ -90,7 +90,9 @@ class SumBound {
   double most_stage_ = kInfinity;
   std::vector<Choice> choices_;               // those that no other beats in price, sum and time
   std::vector<std::vector<Choices>> places_;  // [in flight - 1][range class]
+  std::vector<std::vector<int>> fitting_;     // [in flight - 1]: range classes that some stage fits
   std::vector<std::vector<Cost>> stages_;     // [in flight - 1][range class]
+  int depths_ = 0;                            // of stages_ that are up to date
   std::int64_t work_ = 0;
 };
 
