@@ -32,6 +32,12 @@ constexpr double kSharpening = 24.0;
 constexpr double kCoarseCells = 8.0;
 /// First price of the right to a pipeline: its part of what all devices are worth.
 constexpr double kPipelinePart = 0.1;
+/// From so many pipelines on that a plan must have there is a credit: fewer are seldom too many for the best packing.
+constexpr int kCreditedPipelines = 3;
+/// First credit of a pipeline: its part of what the fewest pipelines make each. And the most, and steps to find it.
+constexpr double kCreditPart = 0.1;
+constexpr double kMostCredit = 64.0;
+constexpr int kCreditSteps = 12;
 /// Prices are compared at probes worth at least this part of the best one.
 constexpr double kProbeWorth = 0.6;
 /// No device is priced below this part of what it might be worth: a packing of few columns may make it free.
@@ -104,11 +110,14 @@ void ColumnSearch::value_probes(double target, const Prices& prices, double enou
   std::vector<std::int64_t> parts(probes.size(), 0);
   for_each_index(probes.size(), threads_, [&](std::size_t k) {
     Probe& probe = probes[k];
-    const double made = menus_[probe.size]->micro_batch() * static_cast<double>(probe.micro_batches) * stock;
+    const double samples = menus_[probe.size]->micro_batch() * static_cast<double>(probe.micro_batches);
+    const double made = (samples + prices.credit) * stock;
     PriceSheet sheet = pricers_[probe.size].sheet(probe.micro_batches, target, prices);
-    if (enough > 0.0) sheet.sharpen(*menus_[probe.size], made / enough, PriceSheet::Sharpness::Sums);
+    const double dear = made / (enough + credits(prices));
+    if (enough > 0.0) sheet.sharpen(*menus_[probe.size], dear, PriceSheet::Sharpness::Sums);
     probe.worth = 0.0;
-    for (int p = 1; p <= sheet.stages(); ++p) probe.worth = std::max(probe.worth, made / sheet.least(p));
+    for (int p = 1; p <= sheet.stages(); ++p)
+      probe.worth = std::max(probe.worth, made / sheet.least(p) - credits(prices));
     parts[k] = sheet.work();
   });
   count(parts);
@@ -146,28 +155,34 @@ void ColumnSearch::calibrate(double target) {
     return true;
   };
   value_columns(target);
-  const PackingLp::Solution packed = lp_->solve();
+  Packing packed = pack_columns();
   if (packed.value > 0.0) {
-    Prices prices;
-    prices.device.assign(packed.prices.begin(), packed.prices.end() - 1);
-    prices.pipeline = packed.prices.back();
-    for (std::size_t g = 0; g < prices.device.size(); ++g) {
-      prices.device[g] = std::max(prices.device[g], kLeastPart * packed.value / stock_[g]);
+    for (std::size_t g = 0; g < packed.prices.device.size(); ++g) {
+      packed.prices.device[g] = std::max(packed.prices.device[g], kLeastPart * packed.worth / stock_[g]);
     }
-    static_cast<void>(take(prices));
+    static_cast<void>(take(packed.prices));
   }
   if (pipelines_.last > 1 && center_.pipeline == 0.0) {
     Prices moved = center_;
     moved.pipeline = kPipelinePart * stock_worth(center_) / stock_.back();
     static_cast<void>(take(moved));
   }
+  if (pipelines_.first >= kCreditedPipelines && center_.credit == 0.0) {
+    Prices moved = center_;
+    moved.credit = kCreditPart * tables_->problem().job.global_batch / pipelines_.first;
+    static_cast<void>(take(moved));
+  }
+  const std::size_t groups = center_.device.size();
+  const auto part_of = [groups](Prices& prices, std::size_t part) -> double& {
+    if (part < groups) return prices.device[part];
+    return part == groups ? prices.pipeline : prices.credit;
+  };
   for (double step = kFirstMove; step > kLastMove; step = std::sqrt(step)) {
-    for (std::size_t g = 0; g <= center_.device.size(); ++g) {
-      const bool pipeline = g == center_.device.size();
-      if (pipeline ? center_.pipeline == 0.0 : center_.device.size() == 1) continue;
+    for (std::size_t part = 0; part < groups + 2; ++part) {
+      if (part < groups ? groups == 1 : part_of(center_, part) == 0.0) continue;
       for (const double factor : {step, 1.0 / step}) {
         Prices moved = center_;
-        (pipeline ? moved.pipeline : moved.device[g]) *= factor;
+        part_of(moved, part) *= factor;
         if (take(moved)) break;
       }
     }
@@ -194,8 +209,45 @@ int ColumnSearch::most_samples(Column& column, double target) {
 void ColumnSearch::value_columns(double target) {
   for (std::size_t c = 0; c < columns_.size(); ++c) {
     columns_[c].relaxed = most_samples(columns_[c], target);
-    lp_->set_value(c, columns_[c].relaxed);
   }
+}
+
+ColumnSearch::Packing ColumnSearch::pack_columns(double credit, double& pipelines) {
+  for (std::size_t c = 0; c < columns_.size(); ++c) {
+    lp_->set_value(c, columns_[c].relaxed > 0.0 ? columns_[c].relaxed + credit : 0.0);
+  }
+  const PackingLp::Solution packed = lp_->solve();
+  Packing packing{packed.value - credit * pipelines_.first, packed.value, {}};
+  packing.prices.device.assign(packed.prices.begin(), packed.prices.end() - 1);
+  packing.prices.pipeline = packed.prices.back();
+  packing.prices.credit = credit;
+  pipelines = std::accumulate(packed.amounts.begin(), packed.amounts.end(), 0.0);
+  return packing;
+}
+
+/// That a plan has at least so many pipelines is a row of the packing with the other sign: by a credit for each
+/// pipeline (Lagrange), the least at which the packing has as many.
+ColumnSearch::Packing ColumnSearch::pack_columns() {
+  double pipelines = 0.0;
+  Packing best = pack_columns(0.0, pipelines);
+  if (pipelines_.first < kCreditedPipelines || pipelines >= pipelines_.first) return best;
+  const auto keep = [&](const Packing& packing) {
+    if (packing.value < best.value) best = packing;
+  };
+  const double each = tables_->problem().job.global_batch / static_cast<double>(pipelines_.first);
+  double low = 0.0;
+  double high = kCreditPart * each;
+  for (;; high *= 4.0) {
+    keep(pack_columns(high, pipelines));
+    if (pipelines >= pipelines_.first || high > kMostCredit * each) break;
+    low = high;
+  }
+  for (int step = 0; step < kCreditSteps; ++step) {
+    const double middle = 0.5 * (low + high);
+    keep(pack_columns(middle, pipelines));
+    (pipelines >= pipelines_.first ? high : low) = middle;
+  }
+  return best;
 }
 
 /// Over the best link between any two stages or, where nodes are counted, with its chains on nodes of its own.
@@ -230,16 +282,14 @@ void ColumnSearch::add(Candidate candidate, double relaxed) {
     columns_.push_back(std::move(column));
   }
   Column& column = columns_[place->second];
-  if (relaxed <= column.relaxed) return;
-  column.relaxed = relaxed;
-  lp_->set_value(place->second, relaxed);
+  column.relaxed = std::max(column.relaxed, relaxed);
 }
 
 /// Whether a sharper sheet costs less than the DPs that it may spare.
 bool ColumnSearch::worth_sharpening(const Pass& pass, const Cell& cell, bool coarse) const {
   const PassSheet& entry = pass.sheets.at(key_of(cell));
   if (entry.sharp) return false;
-  const double dear = samples_of(cell, cell.last) / pass.ratio;
+  const double dear = credited(pass, cell, cell.last) / pass.ratio;
   int open = 0;
   for (int p = 1; p <= entry.sheet.stages(); ++p) open += entry.sheet.least(p) < dear ? 1 : 0;
   const double steps = coarse ? kSharpening * kCoarseCells : kSharpening;
@@ -272,13 +322,13 @@ void ColumnSearch::open_cells(Pass& pass) {
 }
 
 void ColumnSearch::keep(Pass& pass, const Cell& cell) const {
-  const double worth = worth_of(cell);
+  const double worth = worth_of(pass, cell);
   if (!(worth > pass.ratio)) return;
   pass.cells.push({worth, cell});
 }
 
-double ColumnSearch::worth_of(const Cell& cell) const {
-  return cell.price == kInfinity ? 0.0 : samples_of(cell, cell.last) / cell.price;
+double ColumnSearch::worth_of(const Pass& pass, const Cell& cell) const {
+  return cell.price == kInfinity ? 0.0 : credited(pass, cell, cell.last) / cell.price;
 }
 
 double ColumnSearch::samples_of(const Cell& cell, int micro_batches) const {
@@ -351,7 +401,7 @@ void ColumnSearch::make_sheets(Pass& pass, const Wave& wave) {
     const std::int64_t before = sheet.work();
     if (i < wave.dull.size()) {
       const Cell& cell = wave.dull[i];
-      const double dear = samples_of(cell, cell.last) / pass.ratio;
+      const double dear = credited(pass, cell, cell.last) / pass.ratio;
       sheet.sharpen(*menus_[cell.size], dear, PriceSheet::Sharpness::Slices);
     } else {
       const auto& [size, micro_batches] = wave.missing[i - wave.dull.size()];
@@ -371,7 +421,7 @@ std::vector<Pricer::Priced> ColumnSearch::price_cells(const Pass& pass, const st
   const std::int64_t most_work = std::min(work_left, kMostShares * work_left / count);
   for_each_index(cells.size(), threads_, [&](std::size_t i) {
     const Cell& cell = cells[i];
-    const double budget = samples_of(cell, cell.last) / floor;
+    const double budget = credited(pass, cell, cell.last) / floor;
     results[i] =
         pricers_[cell.size].cheapest(pass.sheets.at(key_of(cell)).sheet, cell.stages, budget, nodes_, most_work);
   });
@@ -420,18 +470,17 @@ ColumnSearch::Look ColumnSearch::price_all(double target, const Prices& prices, 
         continue;
       }
       cell.priced = true;
-      const double made = samples_of(cell, cell.first);
-      best = std::max(best, made / cell.price);
-      add(std::move(results[i].candidate), made);
+      best = std::max(best, credited(pass, cell, cell.first) / cell.price);
+      add(std::move(results[i].candidate), samples_of(cell, cell.first));
       if (cell.first == cell.last || depth == Depth::Harvest) {
-        proved = std::max(proved, worth_of(cell));
+        proved = std::max(proved, worth_of(pass, cell));
       } else {
         keep(pass, cell);
       }
     }
   }
   if (!pass.cells.empty()) proved = std::max(proved, pass.cells.top().first);
-  for (const Cell& cell : pass.due) proved = std::max(proved, worth_of(cell));
+  for (const Cell& cell : pass.due) proved = std::max(proved, worth_of(pass, cell));
   return {std::max(proved, best), complete};
 }
 
@@ -443,33 +492,36 @@ ColumnSearch::Answer ColumnSearch::can_finish(double target, std::int64_t most_w
   double bound = kInfinity;
   std::size_t before = columns_.size();
   for (int pass = 0; pass < kPasses; ++pass) {
-    const PackingLp::Solution packed = lp_->solve();
+    const Packing packed = pack_columns();
     if (packed.value >= need) return Answer::Possible;
     if (bound <= packed.value * (1.0 + 2.0 * kSharp)) return Answer::Possible;  // and no pass will change that
     // Between the packing's own prices and those of the best bound: a packing of few columns prices wildly. Once the
     // mixture finds nothing new, the packing's own prices are the ones to try.
     const double own = pass == 0 ? 0.0 : (columns_.size() > before ? 0.5 : 1.0);
     before = columns_.size();
+    const auto mix = [own](double packing, double center) { return own * packing + (1.0 - own) * center; };
     Prices prices = center_;
     const double center_worth = stock_worth(center_);
-    const double worth_now = std::max(packed.value, 1e-300);
+    const double worth_now = std::max(packed.worth, 1e-300);
     for (std::size_t g = 0; g < prices.device.size(); ++g) {
       const double center = center_.device[g] / center_worth;
-      prices.device[g] = std::max(own * packed.prices[g] / worth_now + (1.0 - own) * center, kLeastPart * center);
+      prices.device[g] = std::max(mix(packed.prices.device[g] / worth_now, center), kLeastPart * center);
     }
-    prices.pipeline = own * packed.prices.back() / worth_now + (1.0 - own) * center_.pipeline / center_worth;
+    prices.pipeline = mix(packed.prices.pipeline / worth_now, center_.pipeline / center_worth);
+    prices.credit = mix(packed.prices.credit, center_.credit);
 
     // Only pipelines worth more than this keep the batch possible.
-    const double enough = need / stock_worth(prices) * (1.0 - 1e-12);
+    const double enough = (need + credits(prices)) / stock_worth(prices) * (1.0 - 1e-12);
     double known = 0.0;
     for (const Column& column : columns_) {
+      if (column.relaxed <= 0.0) continue;
       double price = prices.pipeline;
       for (std::size_t g = 0; g < prices.device.size(); ++g) price += prices.device[g] * column.use[g];
-      known = std::max(known, column.relaxed / price);
+      known = std::max(known, (column.relaxed + prices.credit) / price);
     }
     const std::int64_t start = work();
     const Look look = price_all(target, prices, enough, known, Depth::Sharp, until);
-    const double worth = look.ratio * stock_worth(prices);
+    const double worth = look.ratio * stock_worth(prices) - credits(prices);
     if (worth < bound) {
       bound = worth;
       if (look.complete) center_ = prices;
@@ -479,21 +531,19 @@ ColumnSearch::Answer ColumnSearch::can_finish(double target, std::int64_t most_w
     // What is packed and what bounds it close in on the optimum from both sides.
     const bool last_passes = kFewPasses * (work() - start) > until - work();
     if (look.complete && !(last_passes && 0.5 * (packed.value + bound) > need)) continue;
-    return lp_->solve().value >= need ? Answer::Possible : Answer::TooMuchWork;  // with the last columns
+    return pack_columns().value >= need ? Answer::Possible : Answer::TooMuchWork;  // with the last columns
   }
   return Answer::Possible;
 }
 
 void ColumnSearch::harvest(double target, double loss, std::int64_t most_work) {
   value_columns(target);
-  const PackingLp::Solution packed = lp_->solve();
+  const Packing packed = pack_columns();
   if (packed.value <= 0.0) return;
-  Prices prices;
-  prices.device.assign(packed.prices.begin(), packed.prices.end() - 1);
-  prices.pipeline = packed.prices.back();
+  Prices prices = packed.prices;
   // A device that the packing leaves idle would be free, and every pipeline on it a bargain.
   for (std::size_t g = 0; g < prices.device.size(); ++g) {
-    prices.device[g] = std::max(prices.device[g], 1e-3 * packed.value / stock_[g]);
+    prices.device[g] = std::max(prices.device[g], 1e-3 * packed.worth / stock_[g]);
   }
   static_cast<void>(price_all(target, prices, 1.0 - loss, 0.0, Depth::Harvest, work() + most_work));
 }

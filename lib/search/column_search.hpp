@@ -129,8 +129,12 @@ class ColumnSearch {
                                                         std::int64_t work_left);
   void keep(Pass& pass, const Cell& cell) const;
   void split(Pass& pass, const Cell& cell) const;
-  [[nodiscard]] double worth_of(const Cell& cell) const;
+  [[nodiscard]] double worth_of(const Pass& pass, const Cell& cell) const;
   [[nodiscard]] double samples_of(const Cell& cell, int micro_batches) const;
+  /// The same with the credit of the prices.
+  [[nodiscard]] double credited(const Pass& pass, const Cell& cell, int micro_batches) const {
+    return samples_of(cell, micro_batches) + pass.prices->credit;
+  }
   /// Work of one DP, on average.
   [[nodiscard]] double pricing_cost() const {
     return priced_ > 0 ? static_cast<double>(pricing_ / priced_ + kPricing) : first_cost_;
@@ -142,10 +146,20 @@ class ColumnSearch {
   void value_probes(double target, const Prices& prices, double enough, std::span<Probe> probes);
   double most_probed(double target, const Prices& prices, double known, std::vector<Probe>& probes);
   void value_columns(double target);
+  /// A packing of the columns as they are valued.
+  struct Packing {
+    double value = 0.0;  // samples: no packing with so many pipelines makes more
+    double worth = 0.0;  // of all devices and pipelines by the prices
+    Prices prices;
+  };
+  [[nodiscard]] Packing pack_columns();
+  [[nodiscard]] Packing pack_columns(double credit, double& pipelines);
   [[nodiscard]] std::vector<std::size_t> pack(const std::vector<std::pair<int, std::int64_t>>& items) const;
   [[nodiscard]] int most_samples(Column& column, double target);
   [[nodiscard]] double needed() const;
   [[nodiscard]] double stock_worth(const Prices& prices) const;
+  /// Samples that the credit gives to every plan at least.
+  [[nodiscard]] double credits(const Prices& prices) const { return prices.credit * pipelines_.first; }
 
   SearchTables* tables_;
   PipelineCount pipelines_;

@@ -12,6 +12,7 @@ namespace hpplan {
 struct Prices {
   std::vector<double> device;
   double pipeline = 0.0;
+  double credit = 0.0;  // samples that a pipeline is taken to make beside its own, where a plan must have several
 };
 
 /// Comparisons of prices and times that drop something allow for rounding: a bound must never exceed the truth.

@@ -312,6 +312,39 @@ TEST_CASE("prices never prove a bound above the optimum, and find no plan below 
   CHECK(better > 20);
 }
 
+TEST_CASE("a credit for pipelines that a plan must have proves no bound above the optimum", "[search][property]") {
+  int feasible = 0;
+  int raised = 0;
+  for (std::uint64_t seed = 701; seed <= 820; ++seed) {
+    Inputs inputs = random_inputs(seed, {6, 3, 5, 16});
+    INFO("seed " << seed << ": " << describe(inputs));
+    inputs.job.constraints.pipelines = {3 + static_cast<int>(seed % 2), -1};
+    Pieces pieces(inputs);
+    if (pieces.space.ports.empty()) continue;
+    const double optimum = brute_force_plan(pieces.problem).time();
+    if (optimum == kInfinity) continue;
+    ++feasible;
+    const auto bound_of = [&](PipelineCount count) {
+      ColumnSearch search(pieces.tables, count, optimum * 1.3, 1);
+      double low = rate_bound(pieces.problem).value();
+      double high = optimum * 1.2;
+      while (high - low > 1e-3 * low) {
+        const double middle = 0.5 * (low + high);
+        const bool proved = search.can_finish(middle, 5'000'000) == ColumnSearch::Answer::Impossible;
+        (proved ? low : high) = middle;
+      }
+      return low;
+    };
+    const int least = inputs.job.constraints.pipelines.min;
+    const double bound = bound_of({least, pieces.space.max_pipelines});
+    CHECK(bound <= optimum * (1.0 + 1e-9));
+    // With two as the fewest there is no credit.
+    raised += bound > bound_of({2, pieces.space.max_pipelines}) * 1.02 ? 1 : 0;
+  }
+  CHECK(feasible > 30);
+  CHECK(raised > 10);
+}
+
 TEST_CASE("pipelines that make a part of the batch do not speak for one pipeline alone", "[search]") {
   int refuted = 0;
   for (std::uint64_t seed = 601; seed <= 640; ++seed) {
