@@ -19,6 +19,10 @@ namespace hpplan {
 /// of all numbers of stages at once; where cells are still worth their price it is made sharper, if that is cheaper
 /// than what follows: a cell is halved while it is wide, and priced by a DP in the end. Prices start where the sheets
 /// bound best, and follow the packing of what was found.
+///
+/// A plan has no more than so many pipelines, which gives each of them a price, and no fewer than so many. With a
+/// credit c for each, and at least P of them, no plan makes more samples than all devices are worth at prices that no
+/// pipeline's samples + c exceed, less c P: many pipelines are small, with many layers on each device.
 class ColumnSearch {
  public:
   /// Plans with `pipelines` pipelines; nothing slower than `limit` is of interest, now or later.
