@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/for_each_index.hpp"
+#include "predict/rate_bound.hpp"
 #include "search/anneal.hpp"
 #include "search/climb.hpp"
 #include "search/even_out.hpp"
@@ -148,6 +149,7 @@ std::vector<Improved> improve_orders_and_places(SearchTables& tables, const Real
 /// Further walks, two side by side: every other one from the best plan, the rest from good plans in turn. What they
 /// come to is placed anew where it is near the best, once.
 void walk_more(SearchTables& tables, std::vector<SearchTables>& forks, const SearchOptions& options, Knowledge& known) {
+  const double ideal = rate_bound(tables.problem()).value();
   std::set<std::vector<Candidate>> placed;
   for (std::size_t first = 0; first < options.more_walks; first += kClimbsAtOnce) {
     const std::vector<Realised> starts = plans_to_walk_from(known);
@@ -170,6 +172,7 @@ void walk_more(SearchTables& tables, std::vector<SearchTables>& forks, const Sea
     for_each_index(near.size(), tables.threads(),
                    [&](std::size_t i) { found[i] = improve_orders_and_places(forks[i], near[i]); });
     keep_all(tables, options, found, known);
+    if (options.progress) options.progress({known.time, std::max(known.bound, ideal), known.report.transitions});
     if (known.stopped) return;
   }
 }
