@@ -124,6 +124,33 @@ TEST_CASE("any number of threads finds the same plan", "[search][property]") {
   }
 }
 
+TEST_CASE("further walks end with one plan for any number of threads, and no slower one", "[search][property]") {
+  int walked = 0;
+  for (std::uint64_t seed = 4201; seed <= 4215; ++seed) {
+    Inputs inputs = random_inputs(seed, {24, 3, 8, 48});
+    if (inputs.cluster.device_count() < 8) continue;
+    INFO("seed " << seed << ": " << describe(inputs));
+    const Problem problem = inputs.problem();
+    const auto plan_with = [&](std::size_t more_walks, int threads) {
+      SearchOptions options;
+      options.proof_budget = 1'000'000;
+      options.more_walks = more_walks;
+      options.threads = threads;
+      return find_plan(problem, options);
+    };
+    const SearchResult usual = plan_with(0, 1);
+    if (usual.plans.empty() || usual.report.proved) continue;
+    ++walked;
+    const SearchResult one = plan_with(5, 1);
+    const SearchResult three = plan_with(5, 3);
+    CHECK(same_decisions(one.plans.front(), three.plans.front()));
+    CHECK(three.report.trials == one.report.trials);
+    CHECK(one.report.trials > usual.report.trials);
+    CHECK(one.plans.front().iteration_time <= usual.plans.front().iteration_time);
+  }
+  CHECK(walked > 5);
+}
+
 TEST_CASE("with a tolerance the plan is within it, and the bound still holds", "[search][property]") {
   for (std::uint64_t seed = 2301; seed <= 2340; ++seed) {
     Inputs inputs = random_inputs(seed);
