@@ -8,19 +8,6 @@ namespace hpplan {
 
 namespace {
 
-/// Least device-seconds that one sample's forward and backward of `kind` takes on `group`.
-double least_device_seconds(const Problem& problem, int group, int kind) {
-  double least = std::numeric_limits<double>::infinity();
-  const std::vector<int> all_samples = replica_samples(problem.job.micro_batches);
-  for (const int tp : problem.costs.degrees(group)) {
-    for (const int samples : all_samples) {
-      const LayerCost& cost = problem.costs.at(group, tp, samples, kind);
-      least = std::min(least, (cost.forward + cost.backward).value() * tp / samples);
-    }
-  }
-  return least;
-}
-
 /// The bound with `weights` as the work of one sample through a layer of each kind: a device's rate is at most the
 /// largest weight over the least seconds that the kind takes there. Any weights above 0 prove a bound.
 double bound_by(const Problem& problem, const std::vector<std::vector<double>>& least,
@@ -38,6 +25,18 @@ double bound_by(const Problem& problem, const std::vector<std::vector<double>>& 
 
 }  // namespace
 
+Seconds least_device_time(const Problem& problem, int group, int kind) {
+  Seconds least{std::numeric_limits<double>::infinity()};
+  const std::vector<int> all_samples = replica_samples(problem.job.micro_batches);
+  for (const int tp : problem.costs.degrees(group)) {
+    for (const int samples : all_samples) {
+      const LayerCost& cost = problem.costs.at(group, tp, samples, kind);
+      least = std::min(least, (cost.forward + cost.backward) * tp / samples);
+    }
+  }
+  return least;
+}
+
 Seconds rate_bound(const Problem& problem) {
   std::vector<std::vector<double>> least(static_cast<std::size_t>(problem.cluster.group_count()));  // [group][kind]
   for (std::size_t g = 0; g < least.size(); ++g) {
@@ -45,7 +44,7 @@ Seconds rate_bound(const Problem& problem) {
     // One that cannot run the model, or may not, has no rate.
     if (problem.costs.degrees(group).empty() || problem.places.device_count(group) == 0) continue;
     for (std::size_t k = 0; k < problem.model.kinds.size(); ++k) {
-      least[g].push_back(std::max(least_device_seconds(problem, group, static_cast<int>(k)), 1e-300));
+      least[g].push_back(std::max(least_device_time(problem, group, static_cast<int>(k)).value(), 1e-300));
     }
   }
   // The seconds of one group as weights make the bound tight there; the best of all groups is kept.

@@ -18,7 +18,7 @@ constexpr std::size_t kMostAtOnce = 8;
 }  // namespace
 
 Branch::Branch(SearchTables& tables, const BranchRange& range, double limit, const Branch* wider)
-    : tables_(&tables), range_(range), limit_(limit) {
+    : tables_(&tables), range_(range), limit_(limit), load_(tables, limit) {
   std::vector<const StageTable*> stages;
   for (const int micro_batch : tables.problem().job.micro_batches) {
     if (micro_batch > tables.problem().job.global_batch) continue;
@@ -42,7 +42,7 @@ void Branch::inherit(const Branch& wider, Size& size) {
 }
 
 double Branch::own_share(const StageTable& stages, int variant, int range_class) const {
-  return own_sync_share(*tables_, stages, variant, range_class, {range_.pipelines});
+  return own_sync_share(*tables_, stages, variant, range_class, {range_.pipelines, false, 0, &load_});
 }
 
 Branch::Size Branch::make_size(const StageTable& stages) const {

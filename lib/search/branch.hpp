@@ -124,6 +124,7 @@ class Branch {
   SearchTables* tables_;
   BranchRange range_;
   double limit_;
+  NodeLoad load_;
   std::vector<Size> sizes_;
   std::vector<double> prices_;  // of every resource vector, in samples; valid for plans within the limit
   double slack_ = 0.0;          // samples that such a plan may waste in all

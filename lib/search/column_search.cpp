@@ -49,12 +49,12 @@ constexpr double kLastMove = 1.04;
 }  // namespace
 
 ColumnSearch::ColumnSearch(SearchTables& tables, PipelineCount pipelines, double limit, int threads)
-    : tables_(&tables), pipelines_(pipelines), threads_(threads) {
+    : tables_(&tables), pipelines_(pipelines), threads_(threads), load_(tables, limit) {
   const Problem& problem = tables.problem();
   const Space& space = tables.space();
   for (const int b : problem.job.micro_batches) {
     if (b > problem.job.global_batch) continue;
-    auto menu = std::make_unique<StageMenu>(tables, b, pipelines, limit);
+    auto menu = std::make_unique<StageMenu>(tables, b, pipelines, limit, &load_);
     if (menu->ports().empty() || menu->least_tail() == kInfinity) continue;
     menus_.push_back(std::move(menu));
   }
@@ -254,7 +254,7 @@ ColumnSearch::Packing ColumnSearch::pack_columns() {
 ColumnSearch::Times ColumnSearch::times_of(const Candidate& candidate) const {
   const Chains chains = counts_nodes() ? least_links(*tables_, candidate) : Chains{best_links(*tables_, candidate), {}};
   return {PipelineTimer(*tables_, candidate, chains.links),
-          pipeline_tail(*tables_, candidate, {pipelines_}, chains.taken)};
+          pipeline_tail(*tables_, candidate, {pipelines_, false, 0, &load_}, chains.taken)};
 }
 
 void ColumnSearch::count_nodes() {

@@ -168,6 +168,7 @@ class ColumnSearch {
   SearchTables* tables_;
   PipelineCount pipelines_;
   int threads_;
+  NodeLoad load_;
   Pricer::Nodes nodes_ = Pricer::Nodes::Endless;
   std::vector<std::unique_ptr<StageMenu>> menus_;
   std::vector<Pricer> pricers_;

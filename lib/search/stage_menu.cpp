@@ -18,7 +18,7 @@ constexpr int kTakenSteps = 16;
 
 }  // namespace
 
-StageMenu::StageMenu(SearchTables& tables, int micro_batch, PipelineCount pipelines, double limit)
+StageMenu::StageMenu(SearchTables& tables, int micro_batch, PipelineCount pipelines, double limit, const NodeLoad* load)
     : micro_batch_(micro_batch), ranges_(&tables.ranges()) {
   const StageTable& stages = tables.stages(micro_batch);
   const Space& space = tables.space();
@@ -30,7 +30,7 @@ StageMenu::StageMenu(SearchTables& tables, int micro_batch, PipelineCount pipeli
     space_ports_.push_back(p);
     rooms_.push_back(room_beside(tables.problem().cluster, ports_.back()));
   }
-  add_tails(tables, pipelines);
+  add_tails(tables, pipelines, load);
   std::vector<MenuOption> options;
   for (int c = 0; c < ranges_->count(); ++c) {
     const auto covers = [&](const MenuOption& a, const MenuOption& b) {
@@ -98,7 +98,7 @@ StageMenu::StageMenu(SearchTables& tables, int micro_batch, PipelineCount pipeli
 }
 
 /// Fills `tails_`: an option's time after the pipelines by the devices of its node that are taken.
-void StageMenu::add_tails(SearchTables& tables, PipelineCount pipelines) {
+void StageMenu::add_tails(SearchTables& tables, PipelineCount pipelines, const NodeLoad* load) {
   const ClusterSpec& cluster = tables.problem().cluster;
   const int node = cluster.largest_node();
   taken_step_ = node > kLargestCountedNode ? node : (node + kTakenSteps - 1) / kTakenSteps;
@@ -109,7 +109,7 @@ void StageMenu::add_tails(SearchTables& tables, PipelineCount pipelines) {
     first_tails_.push_back(tails_.size());
     for (int c = 0; c < ranges_->count(); ++c) {
       for (int taken = 0; taken <= room; taken += taken_step_) {
-        const double share = own_sync_share(tables, *stages_, v, c, {pipelines, false, taken});
+        const double share = own_sync_share(tables, *stages_, v, c, {pipelines, false, taken, load});
         tails_.push_back(stages_->optimizer(v, c) + share);
       }
     }

@@ -29,7 +29,9 @@ struct MenuOption {
 class StageMenu {
  public:
   /// Options with time + tail above `limit` are left out.
-  StageMenu(SearchTables& tables, int micro_batch, PipelineCount pipelines, double limit);
+  ///   load   for this limit or a longer one; null: unknown
+  StageMenu(SearchTables& tables, int micro_batch, PipelineCount pipelines, double limit,
+            const NodeLoad* load = nullptr);
 
   [[nodiscard]] int micro_batch() const { return micro_batch_; }
   [[nodiscard]] int layers() const { return ranges_->layers(); }
@@ -93,7 +95,7 @@ class StageMenu {
     const std::size_t first = first_tails_[v] + static_cast<std::size_t>(range_class) * taken_steps_[v];
     return {tails_.data() + first, taken_steps_[v]};
   }
-  void add_tails(SearchTables& tables, PipelineCount pipelines);
+  void add_tails(SearchTables& tables, PipelineCount pipelines, const NodeLoad* load);
 
   int micro_batch_ = 1;
   const RangeClasses* ranges_ = nullptr;

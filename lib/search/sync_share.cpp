@@ -18,7 +18,10 @@ double own_sync_share(const SearchTables& tables, const StageTable& stages, int 
   const LayerRange range = tables.ranges().example(range_class);
   const bool tied = problem.model.tied_embeddings && (range.first == 0 || range.last == tables.ranges().layers());
   if (!tied) shape.taken = others.taken;
-  return gradient_sync_lower_bound(problem, shape, stages.held(variant, range_class)).value();
+  const double share = gradient_sync_lower_bound(problem, shape, stages.held(variant, range_class)).value();
+  const int node = problem.cluster.node_groups[static_cast<std::size_t>(port.group)].devices_per_node;
+  const bool one_node = others.load != nullptr && port.devices <= node;
+  return one_node ? std::max(share, others.load->share(port.group, range_class)) : share;
 }
 
 double stage_tail(SearchTables& tables, int micro_batch, const CandidateStage& stage, const OtherReplicas& others) {

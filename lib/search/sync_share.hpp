@@ -3,6 +3,7 @@
 #include <span>
 
 #include "search/candidate.hpp"
+#include "search/node_load.hpp"
 #include "search/stage_table.hpp"
 
 namespace hpplan {
@@ -18,8 +19,9 @@ struct PipelineCount {
 /// What is known of the other replicas of a stage's layers.
 struct OtherReplicas {
   PipelineCount pipelines;
-  bool spread = false;  // each of its layers has replicas on more than one node
-  int taken = 0;        // devices of the stage's node that hold later stages of its pipeline
+  bool spread = false;             // each of its layers has replicas on more than one node
+  int taken = 0;                   // devices of the stage's node that hold later stages of its pipeline
+  const NodeLoad* load = nullptr;  // of nodes by the time that is of interest, if that is known
 };
 
 /// Least time of the gradient sync that a stage (a variant of the table with layers of a range class) pays in any plan
