@@ -37,7 +37,7 @@ constexpr double kColumnGap = 0.01;
 /// Tenths of the budget that the prices may use.
 constexpr std::int64_t kColumnTenths = 6;
 /// Stages that may be tried to choose among plans of equal time.
-constexpr std::int64_t kTieBudget = 200'000;
+constexpr std::int64_t kTieBudget = 3'000'000;
 
 /// The whole space with its tables, shared by all parts of a search.
 struct WholeSpace {
