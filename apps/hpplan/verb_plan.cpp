@@ -11,6 +11,7 @@
 
 #include "app.hpp"
 #include "base/text.hpp"
+#include "effort_option.hpp"
 #include "emit/plan_json.hpp"
 #include "emit/run_report.hpp"
 #include "emit/summary.hpp"
@@ -30,9 +31,6 @@ namespace hpplan {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-/// Walks from good plans for each time the usual effort beyond the first.
-constexpr int kWalks = 4;
 
 struct PlanOptions {
   ProblemInputs inputs;
@@ -94,8 +92,7 @@ SearchOptions search_options(const PlanOptions& options, Clock::time_point start
   search.skip_early = !options.no_ses;
   search.order_search = !options.no_oso;
   search.dynamic_programming = !options.no_dpo;
-  search.proof_budget *= options.effort;
-  search.more_walks = static_cast<std::size_t>(kWalks * (options.effort - 1));
+  search.set_effort(options.effort);
   if (options.time_limit_s > 0.0) {
     // A clock counts to some hundred years.
     const std::chrono::duration<double> limit(std::min(options.time_limit_s, 1e9));
@@ -292,11 +289,7 @@ void add_search_options(CLI::App& verb, PlanOptions& options) {
       ->type_name("S")
       ->check(positive_number())
       ->group(group);
-  verb.add_option("--effort", options.effort,
-                  "work after which a gap that is left stays open, as a multiple of the usual (default 1)")
-      ->type_name("N")
-      ->check(whole_number(1, 10000))
-      ->group(group);
+  add_effort_option(verb, options.effort)->group(group);
   verb.add_option("--threads", options.search.threads, "threads (default: all cores); the plan does not depend on it")
       ->type_name("N")
       ->check(whole_number(1, 1024))
@@ -308,10 +301,14 @@ void add_search_options(CLI::App& verb, PlanOptions& options) {
       ->type_name("K")
       ->check(whole_number(1, 1000))
       ->group(group);
-  verb.add_flag("--no-cpc", options.no_cpc, "do not cache stages and pipelines (slower; the same plan)")->group(group);
-  verb.add_flag("--no-ses", options.no_ses, "do not skip early what a bound rules out (slower; the same plan)")
+  verb.add_flag("--no-cpc", options.no_cpc,
+                "do not cache stages and pipelines (slower; a plan that is proved stays the same)")
       ->group(group);
-  verb.add_flag("--no-oso", options.no_oso, "do not look at what is promising first (slower; the same plan)")
+  verb.add_flag("--no-ses", options.no_ses,
+                "do not skip early what a bound rules out (slower; a plan that is proved stays the same)")
+      ->group(group);
+  verb.add_flag("--no-oso", options.no_oso,
+                "do not look at what is promising first (slower; a plan that is proved stays the same)")
       ->group(group);
   verb.add_flag("--no-dpo", options.no_dpo,
                 "enumerate plans instead of dynamic programming (for some ten devices; set a --time-limit)")

@@ -10,6 +10,7 @@
 #include "app.hpp"
 #include "base/for_each_index.hpp"
 #include "base/text.hpp"
+#include "effort_option.hpp"
 #include "emit/report_json.hpp"
 #include "emit/sweep_summary.hpp"
 #include "io/digest.hpp"
@@ -35,6 +36,7 @@ struct SweepOptions {
   std::string shard;
   int threads = 0;
   double time_limit = 0.0;
+  int effort = 1;
   std::vector<std::string> results;
   std::string csv;
   std::string svg;
@@ -132,7 +134,7 @@ SweepOutcome outcome_of(const Problem& problem, const SearchResult& result) {
   return outcome;
 }
 
-SweepOutcome plan_point(Inputs& inputs, const SweepPoint& point, double time_limit) {
+SweepOutcome plan_point(Inputs& inputs, const SweepPoint& point, const SweepOptions& sweep) {
   const Inputs::Loaded& loaded = inputs.of(point);
   const std::vector<Diagnostic> faults = job_faults(point.job, loaded.model, loaded.cluster);
   if (!faults.empty()) throw InputError(faults);
@@ -140,7 +142,8 @@ SweepOutcome plan_point(Inputs& inputs, const SweepPoint& point, double time_lim
   job.schedules = wanted_schedules("schedule", job);
   const Problem problem = make_problem(loaded.model, loaded.cluster, loaded.profiles, std::move(job));
   SearchOptions options;
-  if (time_limit > 0.0) options.stop = stop_after(time_limit);
+  options.set_effort(sweep.effort);
+  if (sweep.time_limit > 0.0) options.stop = stop_after(sweep.time_limit);
   return outcome_of(problem, find_scheduled_plan(problem, options).search);
 }
 
@@ -199,7 +202,7 @@ ExitCode run(const AppContext& context, const SweepOptions& options) {
     const Inputs::Loaded& loaded = inputs.of(point);
     return concat(loaded.model.digest, " ", loaded.cluster.digest, " ", loaded.profile_text, job_text(point.job));
   };
-  run_options.plan = [&](const SweepPoint& point) { return plan_point(inputs, point, options.time_limit); };
+  run_options.plan = [&](const SweepPoint& point) { return plan_point(inputs, point, options); };
   run_options.progress = [&](std::size_t done, std::size_t total) {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     progress.update(done, total, rate_text(seconds, done, total));
@@ -267,6 +270,7 @@ void add_sweep_verb(CLI::App& app, AppContext& context) {
   verb.add_option("--time-limit", options->time_limit, "seconds for one problem; default: none")
       ->type_name("S")
       ->check(positive_number());
+  add_effort_option(verb, options->effort);
   verb.add_flag("--json", options->json, "how many points came to what, as JSON on standard output");
   CLI::App& summary = add_verb(verb, context,
                                {"summarize", "Shows results as a table, or writes them as CSV or as a picture.",

@@ -38,6 +38,8 @@ constexpr double kColumnGap = 0.01;
 constexpr std::int64_t kColumnTenths = 6;
 /// Stages that may be tried to choose among plans of equal time.
 constexpr std::int64_t kTieBudget = 3'000'000;
+/// Walks from good plans for each time the usual effort beyond the first.
+constexpr int kWalks = 4;
 
 /// The whole space with its tables, shared by all parts of a search.
 struct WholeSpace {
@@ -365,6 +367,11 @@ SearchResult find_plan_of_larger_stages(const Problem& problem, const SearchOpti
 }
 
 }  // namespace
+
+void SearchOptions::set_effort(int effort) {
+  proof_budget = SearchOptions{}.proof_budget * effort;
+  more_walks = static_cast<std::size_t>(kWalks * (effort - 1));
+}
 
 SearchResult find_plan(const Problem& problem, const SearchOptions& options) {
   Knowledge known;

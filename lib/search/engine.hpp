@@ -38,7 +38,13 @@ struct SearchOptions {
   /// count and not a time, so that every machine ends alike.
   std::int64_t proof_budget = 500'000'000;
   std::size_t more_walks = 0;  // random walks from good plans beyond the usual ones, each with numbers of its own
+
+  /// So many times the usual work where a gap is left: for the proof and for better plans.
+  ///   effort   from 1 to kMostEffort
+  void set_effort(int effort);
 };
+
+inline constexpr int kMostEffort = 10'000;
 
 /// What may differ between runs and machines, or explains a search; never part of a plan.
 struct SearchReport {

@@ -68,6 +68,7 @@ TEST_CASE("numbers on the command line: what was found and what is allowed", "[c
       {plan + "--time-limit nan", "--time-limit: found \"nan\", needed a number above 0"},
       {plan + "--time-limit 0", "--time-limit: found \"0\", needed a number above 0"},
       {plan + "--effort 0", "--effort: found \"0\", needed a whole number from 1 to 10000"},
+      {"sweep s.yaml --out r --effort 1.5", "--effort: found \"1.5\", needed a whole number from 1 to 10000"},
       {plan + "--threads 0", "--threads: found \"0\", needed a whole number from 1 to 1024"},
       {plan + "--top 1e3", "--top: found \"1e3\", needed a whole number from 1 to 1000"},
       {schedule + "--forward inf", "--forward: found \"inf\", needed a number of at least 0"},

@@ -151,6 +151,16 @@ TEST_CASE("further walks end with one plan for any number of threads, and no slo
   CHECK(walked > 5);
 }
 
+TEST_CASE("effort multiplies the work of the proof, and adds walks", "[search]") {
+  SearchOptions options;
+  options.set_effort(1);
+  CHECK(options.proof_budget == SearchOptions{}.proof_budget);
+  CHECK(options.more_walks == 0);
+  options.set_effort(20);
+  CHECK(options.proof_budget == 20 * SearchOptions{}.proof_budget);
+  CHECK(options.more_walks > 0);
+}
+
 TEST_CASE("with a tolerance the plan is within it, and the bound still holds", "[search][property]") {
   for (std::uint64_t seed = 2301; seed <= 2340; ++seed) {
     Inputs inputs = random_inputs(seed);
