@@ -233,26 +233,18 @@ class Pricer::Table {
       const double inner = menu_.transfer(stage.port, next_port);
       const double outer = menu_.outer_transfer(stage.port, next_port);
       if (inner == kInfinity) continue;
-      const Join apart = join_of(stage, {stage.option.tail, counted_ ? outer : inner});
-      Join beside = join_of(stage, {stage.option.tail, inner});
+      const Join apart = join_of(stage, next_port, {stage.option.tail, counted_ ? outer : inner});
+      Join beside = join_of(stage, next_port, {stage.option.tail, inner});
+      const std::int16_t room = room_of(stage.port);
       for (std::size_t i = 0; i < rest.size(); ++i) {
         const Point& next = rest[i];
         if (next.price > stage.affordable) break;  // ascending in price
-        Point point{stage.price + next.price,
-                    0.0,
-                    0.0,
-                    0.0,
-                    stage.option.variant,
-                    stage.next_layer,
-                    static_cast<std::int16_t>(next_port),
-                    room_of(stage.port),
-                    static_cast<std::int32_t>(i)};
-        join(apart, next, point);
+        const double price = stage.price + next.price;
+        join(apart, i, price, room);
         if (!counted_ || inner >= outer || next.room < devices) continue;
-        const int taken = point.room + devices - next.room;
-        point.room = static_cast<std::int16_t>(next.room - devices);
+        const int taken = room + devices - next.room;
         beside.time = limit_ - menu_.tail(stage.option, stage.range, taken);
-        join(beside, next, point);
+        join(beside, i, price, static_cast<std::int16_t>(next.room - devices));
       }
     }
   }
@@ -263,9 +255,13 @@ class Pricer::Table {
     double link = 0.0;  // to the next stage
   };
 
-  /// A stage at a place, in front of any suffix.
+  /// A stage at a place, in front of any suffix that starts on a port.
   struct Join {
-    Frontier* points = nullptr;  // where the new suffixes go
+    Frontier* points = nullptr;      // where the new suffixes go
+    const Frontier* rest = nullptr;  // and those that it stands before
+    std::int32_t variant = 0;
+    std::int32_t next_layer = 0;
+    std::int16_t next_port = 0;
     int k = 1;
     double stage = 0.0;   // its time
     double time = 0.0;    // for the pipeline, before the stage's tail
@@ -276,9 +272,13 @@ class Pricer::Table {
     double cut = 0.0;     // by which the sum is taken lower
   };
 
-  [[nodiscard]] Join join_of(const Stage& stage, const Place& place) {
+  [[nodiscard]] Join join_of(const Stage& stage, int next_port, const Place& place) {
     Join join;
     join.points = &frontier(stage.k, stage.layer, stage.port);
+    join.rest = &frontier(stage.k - 1, stage.next_layer, next_port);
+    join.variant = stage.option.variant;
+    join.next_layer = stage.next_layer;
+    join.next_port = static_cast<std::int16_t>(next_port);
     join.k = stage.k;
     join.stage = stage.option.time;
     join.time = limit_ - place.tail;
@@ -290,22 +290,24 @@ class Pricer::Table {
     return join;
   }
 
-  /// Adds the point of a stage in front of `next`, if it may be worth its price.
-  void join(const Join& stage, const Point& next, Point point) {
+  /// Adds the point of a stage in front of the i-th suffix, if it may be worth its price. The point is made last:
+  /// few are worth it, and one that is copied as soon as it is written costs more than all that is asked of it.
+  void join(const Join& stage, std::size_t i, double price, std::int16_t room) {
     ++work_;
-    point.parts = stage.part + next.parts;
-    if (sums_ && point.price + sums_->multiplier() * (point.parts - stage.cut) + stage.before > budget_) return;
+    const Point& next = (*stage.rest)[i];
+    const double parts = stage.part + next.parts;
+    if (sums_ && price + sums_->multiplier() * (parts - stage.cut) + stage.before > budget_) return;
     const double after = stage.links + next.sum;
     if (!fits(stage.stage, stage.time, stage.k, after)) return;
-    point.sum = stage.stage + after;
-    point.window = -kInfinity;
+    double window = -kInfinity;
     if (rate_ < kInfinity) {
-      point.window = stage.stage - rate_ + std::max(0.0, stage.capped + next.window);
-      if (point.window > 0.0) return;
+      window = stage.stage - rate_ + std::max(0.0, stage.capped + next.window);
+      if (window > 0.0) return;
       // Below this it can no longer matter to the stage before.
-      point.window = std::max(point.window, -2.0 * menu_.link_cap());
+      window = std::max(window, -2.0 * menu_.link_cap());
     }
-    add(*stage.points, point);
+    add(*stage.points, {price, stage.stage + after, window, parts, stage.variant, stage.next_layer, stage.next_port,
+                        room, static_cast<std::int32_t>(i)});
   }
 
   /// The conditions on one stage with k - 1 stages after it that take `after` (R) in all.
