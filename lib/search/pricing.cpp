@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory_resource>
 #include <optional>
 
 #include "search/sum_bound.hpp"
@@ -76,7 +77,7 @@ class Pricer::Table {
     std::int16_t room = 0;  // devices of its node that neither this stage nor those after it there hold, if counted
     std::int32_t next_point = 0;
   };
-  using Frontier = std::vector<Point>;
+  using Frontier = std::pmr::vector<Point>;
 
   [[nodiscard]] Frontier& frontier(int k, int layer, int port) {
     return frontiers_[(static_cast<std::size_t>(k - 1) * static_cast<std::size_t>(layers_) +
@@ -424,7 +425,8 @@ class Pricer::Table {
   std::optional<SumBound> sums_;
   std::vector<std::vector<double>> values_;  // the same with the multiplier on their sum, less the most it may be
   std::vector<double> least_sums_;
-  std::vector<Frontier> frontiers_;
+  std::pmr::monotonic_buffer_resource memory_;  // many frontiers grow by a few points, and end together
+  std::pmr::vector<Frontier> frontiers_{&memory_};
   std::vector<int> splits_;
   std::int64_t work_ = 0;
 };
