@@ -115,7 +115,7 @@ void PipelineTable::price_completions() {
     if (prices.empty() || depth(k + 1) != depth(k + 2)) prices = stage_prices(depth(k + 1));
     const std::vector<double>& before = completions_[static_cast<std::size_t>(k) + 1];
     for (int last = 1; last < layers_; ++last) {
-      double& best = here[static_cast<std::size_t>(last)];
+      double best = kInfinity;  // not in its place, so that it stays in a register
       for (int first = last - 1; first >= 0; --first) {
         const double own = prices[static_cast<std::size_t>(input_.ranges->of(first, last))];
         if (own == kInfinity) {
@@ -124,6 +124,7 @@ void PipelineTable::price_completions() {
         }
         best = std::min(best, own + before[static_cast<std::size_t>(first)]);
       }
+      here[static_cast<std::size_t>(last)] = best;
     }
   }
 }

@@ -105,12 +105,13 @@ class Pricer::Table {
       const std::vector<double>& stage = stage_costs(in_flight(k + 1));
       const int reach = sheet_.reach(in_flight(k + 1));
       for (int layer = 1; layer < layers_; ++layer) {
-        double& best = least[static_cast<std::size_t>(k)][static_cast<std::size_t>(layer)];
+        double best = kInfinity;  // not in its place, so that it stays in a register
         for (int first = std::max(0, layer - reach); first < layer; ++first) {
           const double before = least[static_cast<std::size_t>(k) + 1][static_cast<std::size_t>(first)];
           if (before == kInfinity) continue;
           best = std::min(best, before + stage[static_cast<std::size_t>(menu_.ranges().of(first, layer))]);
         }
+        least[static_cast<std::size_t>(k)][static_cast<std::size_t>(layer)] = best;
       }
       work_ += range_steps(layers_, reach);
     }
