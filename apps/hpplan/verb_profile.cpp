@@ -66,7 +66,7 @@ ExitCode run_import(const AppContext& context, const ImportArguments& arguments)
     std::vector<std::string> names;
     for (const DeviceProfile& profile : profiles) names.push_back(profile_name(profile));
     refuse_profile(concat(profiles.size(), " profiles found: ", join(names, ", ")),
-                   "give a smaller PATH, or a folder as --out to write one file for each");
+                   "give a smaller PATH, or an existing folder as --out to write one file for each");
   }
   std::vector<Report> written;
   for (const DeviceProfile& profile : profiles) {
