@@ -42,7 +42,7 @@ class Realiser final : public PlacementVisitor {
     if (!first.empty()) price(first);
     if (spent() < budget_) {
       if (const auto aligned = aligned_placement(problem_, tables_.space(), pipelines_)) price(*aligned);
-      best_.complete = for_each_placement(problem_, tables_.space(), pipelines_, *this) && !exhausted_;
+      best_.complete = for_each_placement(problem_, tables_.space(), pipelines_, *this) && !exhausted_ && all_splits_;
     } else {
       best_.complete = false;
     }
@@ -83,6 +83,9 @@ class Realiser final : public PlacementVisitor {
   static constexpr std::int64_t kPuts = 2000;
   static constexpr std::int64_t kPutsOfEach = 4;
   static constexpr std::int64_t kEnters = 1024;
+  /// Splits of the batch, and parts of one, that are looked at for each placement with overlap: a part of the
+  /// placements, so that trials of single plans are content with the most even one.
+  static constexpr int kSplitShare = 20;
 
   [[nodiscard]] int spent() const {
     return tried_ + dead_ends_ / kDeadEnds + static_cast<int>(entered_ / std::max(kPuts, kPutsOfEach * stage_count_));
@@ -119,10 +122,46 @@ class Realiser final : public PlacementVisitor {
     const auto allocation = allocate(timers, problem_.job.global_batch, limit_ - sync - optimizer_);
     if (!allocation) return;
     Realised placed{pipelines_, allocation->micro_batches, placement, allocation->time + sync + optimizer_, true, 0};
-    if (!syncs()) placed.time = finish(problem_, tables_.space(), placed).iteration_time.value();
-    if (placed.time < best_.time && placed.time <= limit_) {
-      limit_ = placed.time;
-      best_ = std::move(placed);
+    if (syncs()) return keep(placed);
+    time_and_keep(placed);
+    splits_left_ = budget_ / kSplitShare;
+    room_.assign(timers.size() + 1, 0);
+    const std::vector<int> caps = timers.most_within(limit_ - optimizer_, problem_.job.global_batch);
+    for (std::size_t i = timers.size(); i-- > 0;) {
+      room_[i] = room_[i + 1] + static_cast<std::int64_t>(timers.micro_batch(i)) * caps[i];
+    }
+    price_splits(timers, placed, 0, problem_.job.global_batch);
+  }
+
+  void keep(const Realised& placed) {
+    if (!(placed.time < best_.time && placed.time <= limit_)) return;
+    limit_ = placed.time;
+    best_ = placed;
+  }
+
+  void time_and_keep(Realised& placed) {
+    placed.time = finish(problem_, tables_.space(), placed).iteration_time.value();
+    keep(placed);
+  }
+
+  /// With overlap, a split of the batch whose slowest pipeline is slower may leave less of the sync exposed: prices
+  /// all splits of the `left` samples over the pipelines from `i` on that can still beat the best one.
+  void price_splits(PipelineTimers& timers, Realised& placed, std::size_t i, int left) {
+    if (i == timers.size()) {
+      if (left == 0) time_and_keep(placed);
+      return;
+    }
+    const int b = timers.micro_batch(i);
+    const std::int64_t rest = left - room_[i + 1];  // that this pipeline has to take
+    const auto least = static_cast<int>(std::max<std::int64_t>(1, (rest + b - 1) / b));
+    const int most = std::min(left / b, timers.at(i).most_within(limit_ - optimizer_, left / b));
+    for (int m = least; m <= most; ++m) {
+      if (splits_left_-- <= 0) {
+        all_splits_ = false;
+        return;
+      }
+      placed.micro_batches[i] = m;
+      price_splits(timers, placed, i + 1, left - m * b);
     }
   }
 
@@ -141,7 +180,10 @@ class Realiser final : public PlacementVisitor {
   int tried_ = 0;
   int dead_ends_ = 0;
   std::int64_t entered_ = 0;
-  bool exhausted_ = false;  // the budget ended the search
+  bool exhausted_ = false;          // the budget ended the search
+  std::vector<std::int64_t> room_;  // [i]: samples that the pipelines from i on can take by the limit
+  int splits_left_ = 0;             // that may be looked at, of one placement
+  bool all_splits_ = true;          // no placement had more
 };
 
 /// Brings pipelines, and their places if there are any, into the one order in which they are placed.

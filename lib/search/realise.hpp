@@ -10,13 +10,13 @@
 
 namespace hpplan {
 
-/// The best way to run these pipelines together: placement, batch split, recomputation.
+/// The best way found to run these pipelines together: placement, batch split, recomputation.
 struct Realised {
   std::vector<Candidate> pipelines;
   std::vector<int> micro_batches;
   Placement placement;
   double time = kInfinity;  // iteration time
-  bool complete = true;     // every placement was tried
+  bool complete = true;     // every placement was tried, and every batch split that could be the best
   int tried = 0;            // placements
   std::int64_t looks = 0;   // what placing took, see PlacedSync::looks()
 };
