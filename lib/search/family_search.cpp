@@ -180,15 +180,7 @@ double FamilySearch::each_byte(int port, const SyncShape& shape) {
   return place->second;
 }
 
-/// Whether the chosen columns are a plan of this branch: another one holds them if not.
-bool FamilySearch::belongs() const {
-  double share = 0.0;
-  for (std::size_t i = 0; i < size(); ++i) share = std::max(share, column(i).share);
-  return share >= range_.sync_low;
-}
-
 void FamilySearch::score() {
-  if (!belongs()) return;
   tables_.check_stop();
   std::vector<Candidate> candidates;
   for (std::size_t i = 0; i < size(); ++i) candidates.push_back(column(i).candidate);

@@ -69,7 +69,7 @@ struct FamilyResult {
 class FamilySearch {
  public:
   ///   tables   of this thread (SearchTables::fork)
-  ///   range    plans of other branches are left out
+  ///   range    whose plans spend its lower end on the gradient sync at least; a plan of a range below may come too
   FamilySearch(SearchTables& tables, const BranchRange& range) : tables_(tables), range_(range) {}
 
   /// Ends early where the budget of the wave is spent: how far it came then depends on the other families.
@@ -102,7 +102,6 @@ class FamilySearch {
   [[nodiscard]] double spread_share(const CandidateStage& stage, const std::vector<Holders>& all, int more,
                                     double known);
   [[nodiscard]] double each_byte(int port, const SyncShape& shape);
-  [[nodiscard]] bool belongs() const;
   void score();
 
   SearchTables& tables_;

@@ -1,10 +1,14 @@
 #include "search/closure.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
+#include "search/simple_plans.hpp"
 #include "support/brute_force.hpp"
 #include "support/catch.hpp"
 #include "support/random_problems.hpp"
+#include "support/search_pieces.hpp"
 
 namespace hpplan::testing {
 
@@ -75,6 +79,45 @@ TEST_CASE("a closure that is told to stop leaves the best plan until then", "[se
     found += result.best.time < 1.5 * optimum ? 1 : 0;
   }
   CHECK(found > 0);
+}
+
+TEST_CASE("parts of a branch hold every plan, whatever the limit of each", "[search][property]") {
+  int parted = 0;
+  for (std::uint64_t seed = 1; seed <= 160; ++seed) {
+    Inputs inputs = random_inputs(seed, {6, 1, 6, 16});
+    INFO("seed " << seed << ": " << describe(inputs));
+    NodeGroup& group = inputs.cluster.node_groups.front();
+    group.nodes = 2;
+    group.devices_per_node = 3;
+    group.node_names = {"x-0", "x-1"};
+    group.intra_node.bandwidth = group.intra_node.bandwidth * 20.0;
+    inputs.job.constraints.pipelines = {2, 2};
+    inputs.job.constraints.stages = {1, 3};
+    Pieces pieces(inputs);
+    if (pieces.space.ports.empty()) continue;
+    for (const SimplePlan& simple : simple_plans(pieces.tables)) {
+      const Realised plan = realise(pieces.tables, simple.pipelines, kInfinity, 64);
+      if (plan.time == kInfinity) continue;
+      // The shorter limit leaves a node less time to run layers alone, so that a plan's own share is larger there.
+      const double tight = plan.time * 1.0001;
+      const double loose = plan.time * 1.3;
+      const PipelineCount count{2, 2};
+      const double low = Branch(pieces.tables, {count}, loose, nullptr).sync_share(plan.pipelines);
+      const double high = Branch(pieces.tables, {count}, tight, nullptr).sync_share(plan.pipelines);
+      if (!(low < high * (1.0 - 1e-9))) continue;
+      const double cut = 0.5 * (low + high);
+      for (const auto& [below, above] : {std::pair(tight, loose), std::pair(loose, tight)}) {
+        Branch first(pieces.tables, {count, 0.0, cut}, below, nullptr);
+        Branch second(pieces.tables, {count, cut, kInfinity}, above, nullptr);
+        const ClosureResult one = close_branch(pieces.tables, first, tight, {});
+        const ClosureResult other = close_branch(pieces.tables, second, tight, {});
+        if (!one.complete || !other.complete) continue;
+        ++parted;
+        CHECK(std::min(one.best.time, other.best.time) <= plan.time * (1.0 + 1e-9));
+      }
+    }
+  }
+  CHECK(parted > 5);
 }
 
 }  // namespace hpplan::testing
