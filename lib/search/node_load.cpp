@@ -1,7 +1,6 @@
 #include "search/node_load.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 #include "predict/link.hpp"
 #include "predict/rate_bound.hpp"
@@ -22,8 +21,10 @@ struct Work {
 /// Most gradient bytes of layers (so many of each kind) whose whole batch a node can run in `time` device-seconds;
 /// parts of a layer count.
 double most_bytes(const std::vector<Work>& kinds, const std::vector<int>& counts, double time) {
-  std::vector<std::size_t> order(kinds.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::vector<std::size_t> order;  // of the kinds that add bytes: one without bytes and time has no place in it
+  for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
+    if (counts[kind] > 0 && kinds[kind].bytes > 0.0) order.push_back(kind);
+  }
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     return kinds[a].bytes * kinds[b].time > kinds[b].bytes * kinds[a].time;
   });

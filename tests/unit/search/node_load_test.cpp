@@ -1,5 +1,8 @@
 #include "search/node_load.hpp"
 
+#include <algorithm>
+#include <vector>
+
 #include "search/realise.hpp"
 #include "search/simple_plans.hpp"
 #include "support/catch.hpp"
@@ -49,6 +52,50 @@ TEST_CASE("a node that runs all of its layers' batch alone has no load", "[searc
   for (int group = 0; group < pieces.problem.cluster.group_count(); ++group) {
     for (int c = 0; c < pieces.tables.ranges().count(); ++c) CHECK(load.share(group, c) == 0.0);
   }
+}
+
+TEST_CASE("a kind of layer that the model does not use changes no load", "[search]") {
+  // Every other block has an eighth of the width, the rest eight experts of which one runs: a gradient that is large
+  // for its time.
+  const auto loads = [](Inputs inputs, bool with_unused) {
+    inputs.profiles.clear();
+    std::vector<LayerKind>& kinds = inputs.model.kinds;
+    std::vector<int>& layers = inputs.model.layers;
+    const LayerKind block = kinds[1];
+    LayerKind low = block;
+    low.name = "low";
+    low.mlp->ffn = std::max(1, low.mlp->ffn / 8);
+    LayerKind high = block;
+    high.name = "high";
+    high.mlp->experts = 8;
+    high.mlp->top_k = 1;
+    LayerKind unused = block;
+    unused.name = "unused";
+    const LayerKind embedding = kinds[static_cast<std::size_t>(layers.front())];
+    const LayerKind head = kinds[static_cast<std::size_t>(layers.back())];
+    kinds = with_unused ? std::vector{embedding, low, unused, high, head} : std::vector{embedding, low, high, head};
+    const int last = static_cast<int>(kinds.size()) - 1;
+    for (std::size_t l = 0; l < layers.size(); ++l) layers[l] = l % 2 == 1 ? 1 : last - 1;
+    layers.front() = 0;
+    layers.back() = last;
+    Pieces pieces(inputs);
+    std::vector<double> shares;
+    const NodeLoad load(pieces.tables, 0.05);
+    for (int c = 0; c < pieces.tables.ranges().count(); ++c) {
+      const LayerRange range = pieces.tables.ranges().example(c);
+      if (range.first == 0) shares.push_back(load.share(0, c));
+    }
+    return shares;
+  };
+  int compared = 0;
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    const Inputs inputs = random_inputs(seed, {24, 3, 8, 48});
+    if (inputs.model.kinds.size() < 2 || !inputs.model.kinds[1].mlp) continue;
+    INFO("seed " << seed << ": " << describe(inputs));
+    CHECK(loads(inputs, true) == loads(inputs, false));
+    ++compared;
+  }
+  CHECK(compared > 20);
 }
 
 }  // namespace hpplan::testing
