@@ -76,7 +76,7 @@ class Branch {
   /// Largest own share of the gradient sync over the stages of the candidates.
   [[nodiscard]] double sync_share(std::span<const Candidate> candidates) const;
 
-  /// Most samples within vector n by at most (and exactly) P pipelines: [P][n].
+  /// [p][n]: most samples within vector n by exactly p pipelines; -1 where there are none.
   [[nodiscard]] std::vector<std::vector<std::int64_t>> global_table(const std::vector<std::int64_t>& samples) const;
 
  private:

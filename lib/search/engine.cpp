@@ -292,6 +292,7 @@ void find_next_best(WholeSpace& whole, const SearchOptions& options, Knowledge& 
     known.time = known.plans.empty() ? kInfinity : known.plans.front().first;
     if (!known.stopped) find_best(whole, options, known);
     add_counts(known.report, result.report);
+    result.report.stopped = known.stopped;
     if (known.plans.empty()) {
       result.report.exhausted = !known.stopped;
       return;
@@ -300,6 +301,7 @@ void find_next_best(WholeSpace& whole, const SearchOptions& options, Knowledge& 
     plan.lower_bound =
         Seconds{std::min({std::max(rate_bound(problem).value(), known.bound), plan.iteration_time.value()})};
     plan.complete = !known.stopped;
+    if (known.stopped) plan.notes.emplace_back(kEndedEarly);
     result.plans.push_back(std::move(plan));
     spare = std::move(known.plans);
   }
@@ -331,38 +333,44 @@ SearchResult refuse_uncountable(const Problem& problem) {
 /// The problem with stages large enough for their combinations to be counted, and what these stages are.
 using LargerStages = std::pair<Problem, std::string>;
 
-/// Whole nodes or, where no stage runs on a whole node, parts so large that they are quickly combined; nothing if
-/// neither will do.
-std::optional<LargerStages> with_larger_stages(Problem problem) {
+/// Whole nodes, and parts so large that they are quickly combined; best first, nothing if none will do.
+std::vector<LargerStages> with_larger_stages(Problem problem) {
   const auto usable = [&](double most) { return space_is_countable(problem, most) && has_stage_shapes(problem); };
+  std::vector<LargerStages> all;
   const int node = problem.cluster.largest_node();
   Constraints& constraints = problem.job.constraints;
   const bool parts = !std::exchange(constraints.whole_nodes, true);
-  if (usable(kMostIndices)) return LargerStages{std::move(problem), "whole nodes"};
+  if (usable(kMostIndices)) all.emplace_back(problem, "whole nodes");
   constraints.whole_nodes = false;
   for (const double most : {kFewIndices, kMostIndices}) {
     for (int unit = 2; parts && unit <= node; unit *= 2) {
       constraints.part_unit = unit;
-      if (usable(most)) return LargerStages{std::move(problem), concat("multiples of ", unit, " devices")};
+      if (usable(most)) all.emplace_back(problem, concat("multiples of ", unit, " devices"));
     }
   }
-  return std::nullopt;
+  return all;
 }
 
 /// The best plan of larger stages, where parts of nodes can be combined in too many ways to count them. What is proved
 /// is the work of the batch.
 SearchResult find_plan_of_larger_stages(const Problem& problem, const SearchOptions& options) {
-  const auto larger = with_larger_stages(problem);
-  if (!larger) return refuse_uncountable(problem);
-  const auto& [countable, stages] = *larger;
-  SearchResult result = find_plan(countable, options);
-  result.report.proved = false;
-  for (Plan& plan : result.plans) {
-    plan.lower_bound = std::min(rate_bound(problem), plan.iteration_time);
-    plan.bound_kind = BoundKind::Work;
-    plan.notes.push_back(concat("stages take ", stages, ": parts of the nodes of ", problem.cluster.device_count(),
-                                " devices can be combined in too many ways"));
+  const std::vector<LargerStages> choices = with_larger_stages(problem);
+  if (choices.empty()) return refuse_uncountable(problem);
+  SearchResult result;
+  for (const auto& [countable, stages] : choices) {
+    result = find_plan(countable, options);
+    result.report.proved = false;
+    for (Plan& plan : result.plans) {
+      plan.lower_bound = std::min(rate_bound(problem), plan.iteration_time);
+      plan.bound_kind = BoundKind::Work;
+      plan.notes.push_back(concat("stages take ", stages, ": parts of the nodes of ", problem.cluster.device_count(),
+                                  " devices can be combined in too many ways"));
+    }
+    if (!result.plans.empty() || result.report.stopped) return result;
   }
+  // That larger stages leave no plan says nothing about smaller ones.
+  result.report.rejections = explain_infeasible(problem);
+  if (result.report.rejections.empty()) result.report.rejections = refuse_uncountable(problem).report.rejections;
   return result;
 }
 

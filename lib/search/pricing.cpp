@@ -40,7 +40,6 @@ class Pricer::Table {
 
   Priced run() {
     Priced priced;
-    if (prefix(0, p_) > 0.0) return priced;
     double rate = kInfinity;
     for (int round = 0; round < kRounds; ++round) {
       const double tighter = window_rate();

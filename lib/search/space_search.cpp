@@ -250,9 +250,11 @@ class SpaceSearch {
 
   void report_progress() {
     if (!options_.progress) return;
-    // What is proved of a coarser space says nothing about the plans of the whole one.
-    const double proved = space_.coarseness == 1 ? bound() : rate_bound(problem_).value();
-    options_.progress({incumbent(), proved, report_.transitions});
+    // What is proved of a coarser space says nothing about the plans of the whole one, and what is proved of some
+    // branches nothing while others are in nobody's hands.
+    const double ideal = rate_bound(problem_).value();
+    const double proved = space_.coarseness == 1 ? std::max(sound_, ideal) : ideal;
+    options_.progress({incumbent(), std::min(proved, incumbent()), report_.transitions});
   }
 
   /// Best-first: always the branch with the least lower bound.

@@ -207,6 +207,21 @@ TEST_CASE("limits that leave plans on a large cluster find one", "[plan]") {
   CHECK_THAT(result.out, Contains("\"hpplan-plan\""));
 }
 
+TEST_CASE("where stages of whole nodes leave no plan, smaller ones are tried", "[plan]") {
+  const ScratchFolder folder;
+  std::string cluster = "name: eight\nnode_groups:\n";
+  for (int group = 0; group < 8; ++group) {
+    const std::string number = std::to_string(group);
+    cluster += "  - {name: g" + number +
+               ", device: a100-80gb, nodes: 1, devices_per_node: 8,\n     intra_node: {bandwidth: 10" + number +
+               " GB/s, latency: 3 us}, inter_node: {bandwidth: 200 Gbps, latency: 5 us}}\n";
+  }
+  const CommandResult result = run_hpplan("plan --model gpt3-350m --global-batch 64 --pipelines 16 --json --cluster " +
+                                          folder.write("eight.yaml", cluster));
+  CHECK(result.code == 0);
+  CHECK_THAT(result.out, Contains("stages take multiples of 4 devices"));
+}
+
 TEST_CASE("over slow networks the search finds what a wanted number of pipelines finds", "[plan]") {
   const ScratchFolder folder;
   const std::string cluster = folder.write(

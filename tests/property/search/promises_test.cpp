@@ -214,6 +214,44 @@ TEST_CASE("a search that is stopped after any wave reports a bound that holds", 
   }
 }
 
+TEST_CASE("no bound that progress shows is above the optimum", "[search][property]") {
+  for (std::uint64_t seed = 2601; seed <= 2640; ++seed) {
+    const Problem problem = random_inputs(seed).problem();
+    double shown = 0.0;
+    SearchOptions options;
+    options.progress = [&](const SearchProgress& state) { shown = std::max(shown, state.bound_s); };
+    const SearchResult result = find_plan(problem, options);
+    if (result.plans.empty() || !result.report.proved) continue;
+    INFO("seed " << seed);
+    CHECK(shown <= found_time(result) * (1.0 + 1e-9));
+  }
+}
+
+TEST_CASE("a further search that is stopped is reported, and its plans say so", "[search][property]") {
+  int stopped = 0;
+  for (std::uint64_t seed = 2701; seed <= 2720; ++seed) {
+    const Problem problem = random_inputs(seed).problem();
+    int asked = 0;
+    SearchOptions options;
+    options.stop = [&] { return ++asked < 0; };
+    if (find_plan(problem, options).plans.empty()) continue;
+    const int first = asked;
+    bool told = false;
+    options.top = 50;
+    options.stop = [&, asks = 0]() mutable { return told = told || ++asks > first + 20; };
+    const SearchResult result = find_plan(problem, options);
+    INFO("seed " << seed);
+    CHECK(result.report.stopped == told);
+    if (!told || result.plans.size() < 2) continue;
+    ++stopped;
+    const auto says_so = [](const Plan& plan) {
+      return std::count(plan.notes.begin(), plan.notes.end(), kEndedEarly) == (plan.complete ? 0 : 1);
+    };
+    CHECK(std::all_of(result.plans.begin(), result.plans.end(), says_so));
+  }
+  CHECK(stopped > 3);
+}
+
 TEST_CASE("with hidden gradient synchronisation the bound still holds", "[search][property]") {
   for (std::uint64_t seed = 2501; seed <= 2540; ++seed) {
     Inputs inputs = random_inputs(seed, {5, 2, 4, 8});
