@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <mutex>
 
 #include "base/check.hpp"
 #include "base/for_each_index.hpp"
@@ -101,6 +102,11 @@ void Branch::prepare(const std::vector<TableKey>& keys) {
                   [&](const auto& entry) { return std::find(keys.begin(), keys.end(), entry.first) == keys.end(); });
   }
   std::vector<std::unique_ptr<PipelineTable>> made(missing.size());
+  const auto one_at_a_time = std::make_shared<std::mutex>();
+  const auto check_stop = [tables = tables_, one_at_a_time] {
+    const std::lock_guard<std::mutex> lock(*one_at_a_time);
+    tables->check_stop();
+  };
   for (const TableKey& key : missing) static_cast<void>(tables_->transfers(key.micro_batch));  // built on first use
   for_each_index(missing.size(), tables_->threads(), [&](std::size_t i) {
     const TableKey& key = missing[i];
@@ -113,7 +119,8 @@ void Branch::prepare(const std::vector<TableKey>& keys) {
         std::max(1, tables_->problem().job.constraints.stages.min),
         &prices_,
         static_cast<double>(key.micro_batch) * key.micro_batches + static_cast<double>(key.spare) + slack_,
-        size.fixed};
+        size.fixed,
+        check_stop};
     made[i] = std::make_unique<PipelineTable>(input, key.micro_batches, limit_);
   });
   std::vector<std::int64_t> parts;

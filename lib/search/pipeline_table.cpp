@@ -298,6 +298,7 @@ void PipelineTable::prepend(int k) {
       least = std::min(least, rest.least_price);
     }
     if (next_ports.empty()) continue;
+    if (input_.check_stop) input_.check_stop();
     for (int port = 0; port < ports_; ++port) {
       const double own = price(input_.space->step(port));
       for (int layer = next_layer - 1; layer >= 0; --layer) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -96,6 +97,8 @@ class PipelineTable {
     const std::vector<double>* prices = nullptr;
     double budget = kInfinity;  // b m + slack
     double least_tail = 0.0;    // of any stage
+    /// Called between pieces of the table's work, to end it by an exception; may be empty.
+    std::function<void()> check_stop;
   };
 
   PipelineTable(const Input& input, int micro_batches, double limit);
