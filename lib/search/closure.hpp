@@ -30,7 +30,7 @@ struct ClosureResult {
 
 /// Scores every plan of a branch that the relaxation cannot separate from `limit`: all multisets of resource vectors
 /// whose pipelines could finish the batch in time, all pipelines on them, all placements. Exact unless a budget ends
-/// it.
+/// it; only a pipeline that two of half its devices can replace (twin_of) is left to plans of one pipeline more.
 [[nodiscard]] ClosureResult close_branch(SearchTables& tables, Branch& branch, double limit,
                                          const ClosureBudget& budget);
 

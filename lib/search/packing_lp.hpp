@@ -15,14 +15,13 @@ class PackingLp {
   /// use: at least one positive entry, none negative.
   void add(std::vector<double> use, double value);
   void set_value(std::size_t column, double value) { values_[column] = value; }
-  [[nodiscard]] std::size_t columns() const { return values_.size(); }
 
   struct Solution {
     double value = 0.0;
     std::vector<double> prices;   // dual, of each row, at least 0
     std::vector<double> amounts;  // of each column
   };
-  /// By the primal simplex method from the empty packing; Bland's rule, so it ends.
+  /// By the primal simplex method from the empty packing: the largest gains first, then by Bland's rule.
   [[nodiscard]] Solution solve() const;
 
  private:

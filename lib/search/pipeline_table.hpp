@@ -106,7 +106,6 @@ class PipelineTable {
   /// Whether best()[v] is exact: the vector is not too dear for this number of micro-batches.
   [[nodiscard]] bool in_domain(int v) const { return price(v) <= input_.budget; }
 
-  [[nodiscard]] int micro_batches() const { return micro_batches_; }
   /// Least g of a whole pipeline on exactly the resources v; infinity if there is none within the limit.
   [[nodiscard]] const std::vector<double>& best() const { return best_; }
   /// A pipeline that reaches best()[v]. Ties: fewest stages, then the smallest port, then the fewest layers first.

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 
@@ -315,10 +316,14 @@ ScheduledSearch find_scheduled_plan(const Problem& problem, const SearchOptions&
   std::vector<std::vector<Plan>> better(seeds.size());
   std::vector<std::int64_t> fits(seeds.size(), 0);
   std::vector<char> tried(seeds.size(), 0);
-  const auto is_stopped = [&options] { return options.stop && options.stop(); };
+  std::mutex one_at_a_time;
+  const auto is_stopped = [&] {
+    const std::lock_guard<std::mutex> lock(one_at_a_time);
+    return options.stop && options.stop();
+  };
   const auto try_seed = [&](std::size_t k) {
     tried[k] = 1;
-    better[k] = with_best_schedules(problem, seeds[k], fits[k], options.stop);
+    better[k] = with_best_schedules(problem, seeds[k], fits[k], is_stopped);
   };
   for_each_index(seeds.size(), options.threads, [&](std::size_t k) {
     if (k == 0 || !is_stopped()) try_seed(k);

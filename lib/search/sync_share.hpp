@@ -12,8 +12,6 @@ namespace hpplan {
 struct PipelineCount {
   int first = 1;
   int last = 1;
-
-  friend bool operator==(const PipelineCount&, const PipelineCount&) = default;
 };
 
 /// What is known of the other replicas of a stage's layers.
